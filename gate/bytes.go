@@ -1,0 +1,100 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+)
+
+// Bytes is an amount of memory. Its arithmetic saturates instead of wrapping, so
+// that no input, however absurd, can turn a giant into a credit.
+type Bytes int64
+
+// The units of the wire and of people.
+const (
+	KiB Bytes = 1 << 10
+	MiB Bytes = 1 << 20
+	GiB Bytes = 1 << 30
+
+	maxBytes Bytes = math.MaxInt64
+	minBytes Bytes = math.MinInt64
+)
+
+// FromMiB converts the wire's unit (memory_mb) to Bytes.
+func FromMiB(n int64) Bytes {
+	switch {
+	case n > int64(maxBytes/MiB):
+		return maxBytes
+	case n < int64(minBytes/MiB):
+		return minBytes
+	}
+	return Bytes(n) * MiB
+}
+
+// Add returns b + c, saturated.
+func (b Bytes) Add(c Bytes) Bytes {
+	sum := b + c
+	switch {
+	case c > 0 && sum < b:
+		return maxBytes
+	case c < 0 && sum > b:
+		return minBytes
+	}
+	return sum
+}
+
+// Sub returns b - c, saturated.
+func (b Bytes) Sub(c Bytes) Bytes {
+	diff := b - c
+	switch {
+	case c > 0 && diff > b:
+		return minBytes
+	case c < 0 && diff < b:
+		return maxBytes
+	}
+	return diff
+}
+
+// Positive returns b where it is above zero, else zero: the ⁺ of the formulas.
+func (b Bytes) Positive() Bytes { return max(b, 0) }
+
+// Permille returns n thousandths of b, rounded down, saturated.
+func (b Bytes) Permille(n int64) Bytes {
+	whole, rest := int64(b)/1000, int64(b)%1000
+	if n != 0 && abs(whole) > math.MaxInt64/abs(n)-1 {
+		return maxBytes
+	}
+	return Bytes(whole*n + rest*n/1000)
+}
+
+// FloorMiB returns b in whole MiB, rounded towards minus infinity: what a host may say it has.
+func (b Bytes) FloorMiB() int64 {
+	q := int64(b / MiB)
+	if b%MiB < 0 {
+		q--
+	}
+	return q
+}
+
+// CeilMiB returns b in whole MiB, rounded up: what an ask must be counted as.
+func (b Bytes) CeilMiB() int64 {
+	q := int64(b / MiB)
+	if b%MiB > 0 {
+		q++
+	}
+	return q
+}
+
+// String prints b in MiB, the unit of every table and message.
+func (b Bytes) String() string {
+	if b%MiB == 0 {
+		return fmt.Sprintf("%d MiB", int64(b/MiB))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(b)/float64(MiB))
+}
+
+func abs(n int64) int64 {
+	if n < 0 {
+		return -n
+	}
+	return n
+}

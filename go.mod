@@ -1,0 +1,3 @@
+module github.com/plimsoll-project/plimsoll
+
+go 1.26.0
