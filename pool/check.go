@@ -1,0 +1,51 @@
+package pool
+
+import "fmt"
+
+// CheckInvariants proves what always holds of a store's rows; tests and simulations call
+// it after every step. The cap is not among it: lowering one evicts nobody.
+func (m *Model) CheckInvariants() error {
+	places := map[string]string{} // pool and place -> id
+	for id, r := range m.rows {
+		if err := r.Check(); err != nil {
+			return err
+		}
+		if r.ID != id || m.byKey[[2]string{r.Consumer, r.Key}] != id {
+			return fmt.Errorf("admission %s: not found under its own id and key", id)
+		}
+		if r.Gen > m.seq {
+			return fmt.Errorf("admission %s: generation %d was never taken from the sequence (%d)", id, r.Gen, m.seq)
+		}
+		at := fmt.Sprintf("%s %d", r.Pool, r.Place)
+		if other, taken := places[at]; taken && r.Place != 0 {
+			return fmt.Errorf("admissions %s and %s: both at place %s", id, other, at)
+		}
+		places[at] = id
+	}
+	if len(m.byKey) != len(m.rows) {
+		return fmt.Errorf("%d keys for %d admissions", len(m.byKey), len(m.rows))
+	}
+	return nil
+}
+
+// Check proves what always holds of one row; stores hold the same as CHECK constraints.
+func (r *Row) Check() error {
+	bad := func(what string) error { return fmt.Errorf("admission %s (%s): %s", r.ID, r.State, what) }
+	switch {
+	case r.State.OnHost() && (r.Host == "" || r.Epoch == 0):
+		return bad("held by no host")
+	case !r.State.OnHost() && r.Host != "":
+		return bad("names a host that does not hold it")
+	case r.Gen < r.Epoch:
+		return bad("generation below its epoch")
+	case r.State == Placing && r.Gen == 0:
+		return bad("placing without a generation")
+	case r.State == Waiting && (r.Mode != Queue || r.Place == 0 || r.WaitingFor == ""):
+		return bad("waiting without a place")
+	case r.State.Ended() && (r.EndedAt == 0 || r.Place != 0):
+		return bad("ended, and still in line or without the time of its end")
+	case r.State == Running && r.RunningAt == 0:
+		return bad("running since never")
+	}
+	return nil
+}

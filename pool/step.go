@@ -1,0 +1,194 @@
+package pool
+
+import "time"
+
+// The functions of this file move one row. Stores load a row under its pool's lock,
+// call one of them, and write the row back: the rule stands here alone.
+
+// Claim is a caller's wish for a slot.
+type Claim struct {
+	ID          string // for a row that must be made
+	Consumer    string
+	Key         string
+	Contents    Contents
+	Pool        string
+	Mode        Mode
+	MaxQueueAge time.Duration
+	Attempt     bool          // by key alone: no new row, contents not compared
+	Present     time.Duration // how far ahead the caller's long poll is held
+}
+
+// Claimed is what became of a claim.
+type Claimed struct {
+	Verdict  Verdict
+	Row      Row
+	Standing Standing
+}
+
+// Before says what a claim gets from the row that its key already has, without looking
+// at the pool; ok is false when the pool must decide.
+func Before(r *Row, c Claim, now Time) (v Verdict, ok bool) {
+	switch {
+	case r == nil && c.Attempt:
+		return NoSuchKey, true
+	case r == nil:
+		return "", false
+	case r.State.Ended() && c.Attempt:
+		return endedVerdict(r), true
+	case r.State.Ended():
+		return "", false
+	case !c.Attempt && r.Contents != c.Contents:
+		return Conflict, true
+	case r.State == Admitted || r.State == Running:
+		return Existing, true
+	case r.State == Releasing:
+		return BusyLeaving, true
+	case r.State == Placing && now.Since(r.PlacingAt) < PlacingFor:
+		return BusyPlacing, true
+	}
+	return "", false
+}
+
+func endedVerdict(r *Row) Verdict {
+	if r.State == TimedOut {
+		return PatienceOut
+	}
+	return HasEnded
+}
+
+// NewRow starts a passage, keeping the identity and the epochs of the key's former one.
+func NewRow(old *Row, c Claim, now Time) Row {
+	r := Row{ID: c.ID, Consumer: c.Consumer, Key: c.Key, Contents: c.Contents, Pool: c.Pool, Mode: c.Mode, MaxQueueAge: c.MaxQueueAge}
+	if old != nil {
+		r.ID, r.Gen, r.Epoch, r.FreedAt = old.ID, old.Gen, old.Epoch, old.FreedAt
+	}
+	if r.Mode == Queue {
+		r.QueuedAt = now
+	}
+	return r
+}
+
+// Grant gives the row a slot and a generation.
+func (r *Row) Grant(now Time, gen int64) {
+	r.State, r.Gen, r.PlacingAt = Placing, gen, now
+	r.WaitingFor, r.Late, r.PresentUntil = "", false, 0
+}
+
+// Wait puts the row in the line, at its place.
+func (r *Row) Wait(now Time, lacks string, present time.Duration) {
+	r.State, r.WaitingFor, r.Waited, r.Late = Waiting, lacks, true, false
+	r.Attend(now, present)
+}
+
+// Attend says how far ahead the waiter's long poll is held; zero: it hung up.
+func (r *Row) Attend(now Time, present time.Duration) {
+	r.PresentUntil = 0
+	if present > 0 {
+		r.PresentUntil = now.Add(present)
+	}
+}
+
+// Regen moves a placing to a new generation, because the answer under the old one is unknown.
+func (r *Row) Regen(now Time, old, gen int64) bool {
+	if r.State != Placing || r.Gen != old {
+		return false
+	}
+	r.Gen, r.PlacingAt = gen, now
+	return true
+}
+
+// Settle turns a placing into an admission, only if it still is at that generation.
+func (r *Row) Settle(now Time, gen int64, host string, reservedUntil Time) bool {
+	if r.State != Placing || r.Gen != gen {
+		return false
+	}
+	r.State, r.Epoch, r.Host = Admitted, gen, host
+	r.AdmittedAt, r.ReservedUntil, r.RunningAt, r.HostlessAt = now, reservedUntil, 0, 0
+	return true
+}
+
+// NoRoom gives the slot of a placing back. A waiter returns to its place; a newcomer
+// joins the line only while that is not full; refuse mode leaves nothing: keep is false.
+func (r *Row) NoRoom(now Time, hostless, lineFull bool, present time.Duration) (keep bool) {
+	r.FreedAt = now
+	if r.Mode != Queue || (lineFull && !r.Waited) {
+		return false
+	}
+	r.Wait(now, ForHost, present)
+	if hostless {
+		r.HostlessAt = now
+	}
+	if r.TooOld(now) {
+		r.GiveUp(now)
+	}
+	return true
+}
+
+// GiveUp ends a waiter that is out of patience.
+func (r *Row) GiveUp(now Time) { r.end(now, TimedOut, "waited max_queue_age") }
+
+// Move makes an unbooted admission a placing again, elsewhere.
+func (r *Row) Move(now Time, epoch, gen int64) bool {
+	if r.State != Admitted || r.Epoch != epoch {
+		return false
+	}
+	r.Host, r.ReservedUntil = "", 0
+	r.Grant(now, gen)
+	return true
+}
+
+// Renew lengthens what the host's reservation is known to last.
+func (r *Row) Renew(epoch int64, until Time) bool {
+	if r.State != Admitted || r.Epoch != epoch {
+		return false
+	}
+	r.ReservedUntil = max(r.ReservedUntil, until)
+	return true
+}
+
+// Track notes the boot.
+func (r *Row) Track(now Time, epoch int64) bool {
+	if r.Epoch != epoch || (r.State != Admitted && r.State != Releasing) {
+		return r.State == Running && r.Epoch == epoch
+	}
+	r.RunningAt = now
+	if r.State == Admitted {
+		r.State = Running
+	}
+	return true
+}
+
+// Leave begins the end that the caller asked for. What no host holds is free at once;
+// the rest is releasing until its host says that it is gone.
+func (r *Row) Leave(now Time) {
+	switch r.State {
+	case Waiting, Placing:
+		r.end(now, Released, "released by the caller")
+	case Admitted, Running:
+		r.State = Releasing
+	}
+}
+
+// End writes the end that a host reported, or acknowledged. Settled rows at that epoch
+// take it; a placing at that generation is not settled yet, so the host must say it again.
+func (r *Row) End(now Time, epoch int64, to State, reason string) (written, again bool) {
+	if r.State == Placing && r.Gen == epoch {
+		return false, true
+	}
+	if !r.State.OnHost() || r.Epoch != epoch {
+		return false, false
+	}
+	if r.State == Releasing {
+		to = Released
+	}
+	r.end(now, to, reason)
+	return true, false
+}
+
+func (r *Row) end(now Time, to State, reason string) {
+	if r.State.HoldsSlot() {
+		r.FreedAt = now
+	}
+	r.State, r.Reason, r.EndedAt = to, reason, now
+	r.Host, r.Place, r.WaitingFor, r.PresentUntil, r.Late = "", 0, "", 0, false
+}
