@@ -1,0 +1,58 @@
+# shellcheck shell=bash
+# What the scripts share. Source it; it changes to the root of the repository.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+PATH="$PATH:/usr/local/go/bin" # where Go's own archive puts it
+export PATH
+
+die() {
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+	exit 1
+}
+
+# tool NAME ARGS... runs a tool of tools/go.mod. Tools have a module of their own, so
+# that they neither pull on nor are pulled by what the program stands on.
+tool() {
+	go tool -modfile=tools/go.mod "$@"
+}
+
+# postgres_bin prints the folder of a complete PostgreSQL server, the newest first.
+postgres_bin() {
+	local dir initdb
+	initdb="$(command -v initdb || true)"
+	for dir in "${initdb:+$(dirname "$(readlink -f "$initdb")")}" \
+		$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -t/ -k5 -rn); do
+		if [ -x "$dir/initdb" ] && [ -x "$dir/postgres" ] && [ -x "$dir/pg_isready" ]; then
+			echo "$dir"
+			return 0
+		fi
+	done
+	return 1
+}
+
+# step NAME COMMAND... runs one step, says every half minute that it still does, and
+# how long it took.
+step() {
+	local name="$1" started=$SECONDS ticker status=0
+	shift
+	printf '== %s\n' "$name"
+	(
+		trap 'kill "$nap" 2>/dev/null; exit 0' TERM
+		while kill -0 $$ 2>/dev/null; do
+			sleep 30 >/dev/null 2>&1 &
+			nap=$!
+			wait "$nap"
+			printf '   ... %s: %d s\n' "$name" $((SECONDS - started)) >&2
+		done
+	) &
+	ticker=$!
+	"$@" || status=$?
+	kill "$ticker" 2>/dev/null || true
+	wait "$ticker" 2>/dev/null || true
+	if [ "$status" -eq 0 ]; then
+		printf '   ok: %s, %d s\n' "$name" $((SECONDS - started))
+	else
+		printf '   FAILED: %s, %d s, status %d\n' "$name" $((SECONDS - started)) "$status"
+	fi
+	return "$status"
+}
