@@ -1,0 +1,64 @@
+package hostmem
+
+import (
+	"fmt"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+// Resident is what one sandbox holds.
+type Resident struct {
+	Bytes     gate.Bytes // anonymous and shared memory, with what of it was swapped out
+	Swapped   gate.Bytes // the part of Bytes that was swapped out
+	FileCache gate.Bytes // page cache charged to it; not in Bytes, as the kernel can drop it
+}
+
+// Add returns the sum of both.
+func (r Resident) Add(o Resident) Resident {
+	return Resident{
+		Bytes:     r.Bytes.Add(o.Bytes),
+		Swapped:   r.Swapped.Add(o.Swapped),
+		FileCache: r.FileCache.Add(o.FileCache),
+	}
+}
+
+// ResidentCgroup measures a sandbox that has a cgroup of its own. A cgroup that is gone
+// answers with fs.ErrNotExist.
+func (m *Machine) ResidentCgroup(cgroup string) (Resident, error) {
+	if !m.memory.Mounted() {
+		return Resident{}, fmt.Errorf("measure cgroup %s: this machine has no memory controller: track the sandbox by its pid", cgroup)
+	}
+	dir, parse := m.memory.Dir(cgroup), ParseStatV2
+	if m.memory.Version == 1 {
+		parse = ParseStatV1
+	}
+	s, err := read(dir+"/memory.stat", parse)
+	if err != nil {
+		return Resident{}, fmt.Errorf("measure cgroup %s: %w", cgroup, err)
+	}
+	swapped, err := m.memory.swapped(dir, s)
+	if err != nil {
+		return Resident{}, fmt.Errorf("measure the swap of cgroup %s: %w", cgroup, err)
+	}
+	return Resident{Bytes: s.Anon.Add(s.Shmem).Add(swapped), Swapped: swapped, FileCache: s.File()}, nil
+}
+
+// ResidentProcess measures one process alone, such as a bare VMM. Its file mappings are
+// page cache that others may share, and are not told apart here.
+func (m *Machine) ResidentProcess(pid int) (Resident, error) {
+	s, err := read(m.pidFile(pid, "/status"), infallible(ParseStatus))
+	if err != nil {
+		return Resident{}, fmt.Errorf("measure process %d: %w", pid, err)
+	}
+	return Resident{Bytes: s.Anon.Add(s.Shmem).Add(s.Swap), Swapped: s.Swap, FileCache: s.File}, nil
+}
+
+// ResidentTree measures one process tree. To measure several, take one Processes and ask
+// it for each: listing the processes costs far more than any one tree.
+func (m *Machine) ResidentTree(pid int) (Resident, error) {
+	t, err := m.Processes()
+	if err != nil {
+		return Resident{}, err
+	}
+	return t.Resident(pid)
+}
