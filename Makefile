@@ -43,7 +43,7 @@ soak: ## Repeat simulations, kill loops and stress tests with new seeds (SOAK=10
 
 .PHONY: fmt
 fmt: ## Format the sources
-	go tool -modfile=tools/go.mod gofumpt -w $$(git ls-files -co --exclude-standard '*.go')
+	go tool -modfile=tools/go.mod gofumpt -w $$(git ls-files -co --exclude-standard '*.go' ':!*.gen.go')
 
 .PHONY: generate
 generate: ## Generate what follows from api/openapi.yaml
