@@ -1,0 +1,47 @@
+package host
+
+import "github.com/plimsoll-project/plimsoll/gate"
+
+// The sums over sandboxes change only here, in charge, discharge and see, so that
+// CheckInvariants can prove them against the set.
+
+func (h *Host) charge(s *Sandbox) {
+	h.sandboxes[s.ID] = s
+	h.cpu += s.Ask.CPUMilli
+	if s.Phase == Starting {
+		h.starting++
+	}
+	h.add(s)
+}
+
+func (h *Host) discharge(s *Sandbox) {
+	delete(h.sandboxes, s.ID)
+	h.cpu -= s.Ask.CPUMilli
+	h.subtract(s)
+}
+
+// see takes over what a sample saw of a sandbox.
+func (h *Host) see(s *Sandbox, r Resident) {
+	h.subtract(s)
+	s.Usage = gate.Usage{Resident: r.Bytes, Settled: h.settled(s)}
+	s.Swapped = r.Swapped
+	h.add(s)
+}
+
+func (h *Host) settled(s *Sandbox) bool {
+	return s.Phase == Running && h.now-s.Tracked >= s.Ask.Rule.SettleAfter
+}
+
+func (h *Host) add(s *Sandbox) {
+	s.unresident = gate.Charge(s.Ask, h.cfg.Mode, s.Usage).Sub(s.Usage.Resident).Positive()
+	h.unresident += s.unresident
+	h.resident += s.Usage.Resident
+}
+
+func (h *Host) subtract(s *Sandbox) {
+	h.unresident -= s.unresident
+	h.resident -= s.Usage.Resident
+}
+
+// Charge is what a sandbox counts for on this host now.
+func (h *Host) Charge(s *Sandbox) gate.Bytes { return gate.Charge(s.Ask, h.cfg.Mode, s.Usage) }

@@ -1,0 +1,124 @@
+package host
+
+import (
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+// Reserve asks to set memory aside for (ID, Gen) until an instant of this host's own
+// clock, read by a replica off the incarnation's last frame.
+type Reserve struct {
+	ID          string
+	Gen         int64
+	Ask         gate.Ask
+	Until       Instant
+	Incarnation int64
+}
+
+// Renew lengthens an open reservation.
+type Renew struct {
+	ID          string
+	Epoch       int64
+	Until       Instant
+	Incarnation int64
+}
+
+// Release ends (ID, Gen) and whatever is lower: a reservation at once, a running sandbox
+// by stopping it, which Done then reports.
+type Release struct {
+	ID  string
+	Gen int64
+}
+
+// Redeem turns an open reservation into a charged sandbox that may start, now or when its
+// turn comes. The ticket was verified by the shell.
+type Redeem struct {
+	ID       string
+	Epoch    int64
+	Identity Identity
+}
+
+// Track says that a start has led to a process, and gives the start back.
+type Track struct {
+	ID      string
+	Epoch   int64
+	Process Process
+}
+
+// Done says that a sandbox is gone, or that its start was abandoned.
+type Done struct {
+	ID      string
+	Epoch   int64
+	Evicted bool
+	Reason  string
+}
+
+// Sample is what was measured. Sandboxes are read first and limits last, so that skew
+// errs safe. A sample of limits alone leaves Sandboxes nil and Full false.
+type Sample struct {
+	Limits    []gate.Limit
+	Budget    gate.Bytes // configured budget; zero: none
+	Full      bool       // Sandboxes is complete
+	Sandboxes []Resident
+	PSI       bool
+	Some      int64 // hundredths of a percent, avg10
+	FullPSI   int64
+}
+
+// Resident is what one sandbox was seen to hold.
+type Resident struct {
+	ID      string
+	Bytes   gate.Bytes // with what was swapped out
+	Swapped gate.Bytes
+}
+
+// SetIntake is an operator's order: open, cordoned or draining.
+type SetIntake struct{ Intake Intake }
+
+// Acked says that a replica has written an end.
+type Acked Ref
+
+// Tick lets time pass.
+type Tick struct{}
+
+func (Reserve) event()   {}
+func (Renew) event()     {}
+func (Release) event()   {}
+func (Redeem) event()    {}
+func (Track) event()     {}
+func (Done) event()      {}
+func (Sample) event()    {}
+func (SetIntake) event() {}
+func (Acked) event()     {}
+func (Tick) event()      {}
+
+// Answer is what the sender of an event is told. The zero Denial is a yes.
+type Answer struct {
+	Denial  Denial
+	Detail  string  // the dimension or label that was lacking
+	InLine  bool    // Redeem: granted, but the start comes later, in Effects.Starts
+	Running bool    // Release: the sandbox is being stopped; its end follows
+	Until   Instant // Reserve, Renew: when the reservation lapses
+	Need    gate.Bytes
+	Verdict Verdict // as it is after the step; a denial carries it to be picked again with
+}
+
+// Denial says why not.
+type Denial string
+
+// The denials. Those of Reserve lead to another pick; those of Redeem reach the booter.
+const (
+	NoRoom        Denial = "no_room"
+	Pressure      Denial = "pressure"
+	Cordoned      Denial = "cordoned"
+	Draining      Denial = "draining"
+	StartsFull    Denial = "starts_full"
+	LacksDim      Denial = "lacks_dimension"
+	LacksLabel    Denial = "lacks_label"
+	Superseded    Denial = "superseded"        // a higher generation was seen
+	Closed        Denial = "closed"            // released, or refused, under this generation
+	Used          Denial = "used"              // redeemed before
+	LapsedOrNever Denial = "lapsed"            // lapsed, or unknown here
+	OtherLife     Denial = "other_incarnation" // until was read off another incarnation's clock
+	StillRunning  Denial = "still_running"     // the id runs here under another epoch
+	NotSuch       Denial = "no_such_sandbox"
+)

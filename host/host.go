@@ -1,0 +1,265 @@
+// Package host is a host's whole state: what it promised, what runs on it and what that
+// is charged, whether its intake is open, and who may start. The agent, and the
+// simulator, are shells around it.
+//
+//	Step(now, event) → effects
+//
+// Nothing is reserved unless admittable ≥ need in the same step; nothing boots unless its
+// reservation is open here under its epoch, and redeeming closes it; the sum passes the
+// line only by what moved afterwards.
+//
+// Worked: a budget of 4,096 MiB has a headroom of 256. Stateless sandboxes of 512 MiB
+// with a floor of 64 MiB are charged 128 each, so 30 are reserved and the 31st is denied.
+//
+// A Host does no I/O and reads no clock: now is the host's boot-time clock. It is not safe
+// for concurrent use; its owner holds one lock over each Step and reads effects under it.
+package host
+
+import (
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/ledger"
+	"github.com/plimsoll-project/plimsoll/pressure"
+)
+
+// Instant is a reading of the host's own boot-time clock.
+type Instant = time.Duration
+
+// Config is what an operator sets for one host.
+type Config struct {
+	ID               string
+	Mode             gate.Mode
+	Headroom         gate.Bytes    // zero: gate.DefaultHeadroom of the limits
+	BootWithin       time.Duration // the longest life of a reservation between renewals
+	MaxStarts        int           // sandboxes that may be starting at once
+	MaxWaitingStarts int           // and those that may wait for that
+	CPUMilli         int64
+	StreamRestore    bool
+	Labels           []gate.Label // sorted by name
+	Dims             []gate.Dim   // capacities of the hard dimensions declared here
+	Marks            pressure.Marks
+}
+
+// SandboxDim is the dimension that every sandbox takes one of, where a host declares it.
+const SandboxDim = "sandboxes"
+
+// DefaultConfig is the configuration table's.
+func DefaultConfig(id string, cores int) Config {
+	return Config{
+		ID: id, Mode: gate.WorkingSet, BootWithin: 60 * time.Second,
+		MaxStarts: 2 * cores, MaxWaitingStarts: 64, CPUMilli: int64(cores) * 1000,
+		Marks: pressure.DefaultMarks(),
+	}
+}
+
+// Phase is how far a sandbox is.
+type Phase string
+
+// The phases, in order. A sandbox is charged through all of them.
+const (
+	InLine   Phase = "waiting_start" // redeemed, waits for a start
+	Starting Phase = "starting"      // may boot
+	Running  Phase = "running"       // tracked
+)
+
+// Identity is what a ticket says about whom a sandbox belongs to.
+type Identity struct {
+	Consumer string `json:"consumer"`
+	Key      string `json:"key"`
+	Tenant   string `json:"tenant,omitempty"`
+	Pool     string `json:"pool"`
+	Class    string `json:"class"`
+}
+
+// Process is what a boot is tracked by.
+type Process struct {
+	Pid    int    `json:"pid,omitempty"`
+	Start  uint64 `json:"start,omitempty"` // the kernel's start time of that pid
+	Cgroup string `json:"cgroup,omitempty"`
+}
+
+// Sandbox is one that holds memory here.
+type Sandbox struct {
+	ID       string
+	Epoch    int64
+	Identity Identity
+	Ask      gate.Ask
+	Phase    Phase
+	Process  Process
+	Redeemed Instant
+	Tracked  Instant
+	Usage    gate.Usage
+	Swapped  gate.Bytes
+	Stopping bool
+
+	unresident gate.Bytes // (charge − resident)⁺, as summed
+}
+
+// End is how a sandbox or a reservation ended. It is told until a replica has written it.
+type End struct {
+	ID     string
+	Epoch  int64
+	How    Outcome
+	Reason string
+}
+
+// Outcome is the kind of an end.
+type Outcome string
+
+// The outcomes.
+const (
+	Exited  Outcome = "exited"
+	Lapsed  Outcome = "lapsed"
+	Evicted Outcome = "evicted"
+)
+
+// Ref names one placement of an admission.
+type Ref struct {
+	ID    string
+	Epoch int64
+}
+
+// Host is the state. Use New or Restore.
+type Host struct {
+	cfg         Config
+	incarnation int64
+	sequence    int64
+	now         Instant
+
+	ledger    *ledger.Ledger
+	sandboxes map[string]*Sandbox // id -> charged sandbox
+	line      []string            // ids that wait for a start, first come first
+	ends      map[Ref]End         // not yet written by a replica
+
+	unresident gate.Bytes // Σ (charge − resident)⁺ over sandboxes
+	resident   gate.Bytes // Σ resident over sandboxes
+	cpu        int64      // Σ thousandths of a core over sandboxes
+	starting   int        // sandboxes in phase Starting
+
+	meter  meter
+	valve  *pressure.Valve
+	intake Intake // what the operator ordered: IntakeOpen, IntakeCordoned or IntakeDraining
+
+	published   Verdict
+	publishedAt Instant
+
+	fx     Effects // reused by each Step
+	lapsed []ledger.Entry
+}
+
+// New returns a host that holds nothing, under an incarnation from the store's sequence.
+func New(cfg Config, incarnation int64) *Host {
+	return &Host{
+		cfg: cfg, incarnation: incarnation,
+		ledger:    ledger.New(cfg.BootWithin),
+		sandboxes: map[string]*Sandbox{}, ends: map[Ref]End{},
+		valve: pressure.NewValve(cfg.Marks), intake: IntakeOpen,
+		publishedAt: -heartbeat,
+	}
+}
+
+// Event is something that happened.
+type Event interface{ event() }
+
+// Effects are what the shell must do after a step. The slices are valid until the next one.
+type Effects struct {
+	Answer  Answer   // to whoever sent the event
+	Publish bool     // send Verdict to every replica now
+	Ends    []End    // new ends, to be told until Acked
+	Starts  []Ref    // waiting starts that are granted now
+	Stops   []Ref    // sandboxes that must be stopped
+	Records []Record // to be on disk before anything is answered
+}
+
+// Step takes the host from one instant to the next. Time never runs backwards: an
+// earlier now counts as the latest one seen.
+func (h *Host) Step(now Instant, ev Event) Effects {
+	h.fx = Effects{Ends: h.fx.Ends[:0], Starts: h.fx.Starts[:0], Stops: h.fx.Stops[:0], Records: h.fx.Records[:0]}
+	h.advance(now)
+	switch e := ev.(type) {
+	case Reserve:
+		h.reserve(e)
+	case Renew:
+		h.renew(e)
+	case Release:
+		h.release(e)
+	case Redeem:
+		h.redeem(e)
+	case Track:
+		h.track(e)
+	case Done:
+		h.done(e)
+	case Sample:
+		h.sample(e)
+	case SetIntake:
+		h.setIntake(e)
+	case Acked:
+		h.acked(e)
+	case Tick:
+	}
+	h.grantStarts()
+	h.publish()
+	return h.fx
+}
+
+// advance expires what is due: the clock is part of every step, so the sweeper is hygiene.
+func (h *Host) advance(now Instant) {
+	h.now = max(h.now, now)
+	// Read off the clock, so that a restarted agent's words are newer without a counter on disk.
+	h.sequence = max(h.sequence+1, int64(h.now/time.Microsecond))
+	h.lapsed = h.ledger.Advance(h.now, h.lapsed[:0])
+	for _, e := range h.lapsed {
+		end := End{ID: e.ID, Epoch: e.Gen, How: Lapsed, Reason: "not redeemed in time"}
+		h.end(end)
+		h.recordEntry(e)
+		h.recordEnd(end)
+	}
+}
+
+// end notes an end that replicas must hear of.
+func (h *Host) end(e End) {
+	ref := Ref{e.ID, e.Epoch}
+	if _, told := h.ends[ref]; told {
+		return
+	}
+	h.ends[ref] = e
+	h.fx.Ends = append(h.fx.Ends, e)
+}
+
+// acked forgets an end that a replica has written.
+func (h *Host) acked(e Acked) {
+	if _, ok := h.ends[Ref(e)]; ok {
+		delete(h.ends, Ref(e))
+		h.fx.Records = append(h.fx.Records, Record{Kind: RecordEnd, ID: e.ID, Epoch: e.Epoch, Gone: true})
+	}
+}
+
+// Unwritten returns every end that no replica has acknowledged.
+func (h *Host) Unwritten() []End {
+	out := make([]End, 0, len(h.ends))
+	for _, e := range h.ends {
+		out = append(out, e)
+	}
+	sortEnds(out)
+	return out
+}
+
+// Holds says what the host has of an admission at this epoch: an open reservation, a
+// sandbox, or nothing.
+func (h *Host) Holds(id string, epoch int64) (reserved, running bool) {
+	if s := h.sandboxes[id]; s != nil && s.Epoch == epoch {
+		return false, true
+	}
+	e, ok := h.ledger.Get(id)
+	return ok && e.Gen == epoch && e.State == ledger.Open, false
+}
+
+// Due is the instant at which a Tick next has something to do.
+func (h *Host) Due() Instant {
+	due := min(h.ledger.Due(), h.publishedAt+heartbeat)
+	if h.moved() {
+		due = min(due, h.publishedAt+coalesce)
+	}
+	return due
+}

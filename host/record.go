@@ -1,0 +1,151 @@
+package host
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/ledger"
+)
+
+// RecordKind is what a record is about. An id has at most one record of each kind and,
+// for ends, epoch; a later one replaces it.
+type RecordKind string
+
+// The kinds.
+const (
+	RecordReservation RecordKind = "reservation"
+	RecordSandbox     RecordKind = "sandbox"
+	RecordEnd         RecordKind = "end"
+)
+
+// Record is what must survive the agent: a restarted one boots nothing twice, re-opens
+// nothing, re-adopts what runs, and tells every end that nobody has written yet.
+type Record struct {
+	Kind  RecordKind `json:"kind"`
+	ID    string     `json:"id"`
+	Epoch int64      `json:"epoch"`
+	Gone  bool       `json:"gone,omitempty"`
+
+	State ledger.State `json:"state,omitempty"` // of a reservation
+	Need  gate.Bytes   `json:"need,omitempty"`
+	Until Instant      `json:"until,omitempty"`
+	Ask   gate.Ask     `json:"ask,omitzero"`
+
+	Identity Identity `json:"identity,omitzero"` // of a sandbox
+	Phase    Phase    `json:"phase,omitempty"`
+	Process  Process  `json:"process,omitzero"`
+	Redeemed Instant  `json:"redeemed,omitempty"`
+	Tracked  Instant  `json:"tracked,omitempty"`
+
+	How    Outcome `json:"how,omitempty"` // of an end
+	Reason string  `json:"reason,omitempty"`
+}
+
+// Name is what a later record of the same thing has in common with this one.
+type Name struct {
+	Kind  RecordKind
+	ID    string
+	Epoch int64 // of ends only
+}
+
+// Name returns the record's name.
+func (r Record) Name() Name {
+	n := Name{Kind: r.Kind, ID: r.ID}
+	if r.Kind == RecordEnd {
+		n.Epoch = r.Epoch
+	}
+	return n
+}
+
+// Expired says whether a record says nothing any more: a closed reservation that no
+// frame can still want to open.
+func (r Record) Expired(now Instant) bool {
+	return r.Gone || (r.Kind == RecordReservation && r.State != ledger.Open && r.Until < now)
+}
+
+func (h *Host) record(r Record) { h.fx.Records = append(h.fx.Records, r) }
+
+func (h *Host) recordEntry(e ledger.Entry) { h.record(entryRecord(e)) }
+
+func entryRecord(e ledger.Entry) Record {
+	return Record{Kind: RecordReservation, ID: e.ID, Epoch: e.Gen, State: e.State, Need: e.Need, Until: e.Until, Ask: e.Ask}
+}
+
+// recordClosed writes an id's reservation down as the ledger has it now.
+func (h *Host) recordClosed(id string) {
+	if e, ok := h.ledger.Get(id); ok {
+		h.recordEntry(e)
+	}
+}
+
+func (h *Host) recordSandbox(s *Sandbox) { h.record(sandboxRecord(s)) }
+
+func sandboxRecord(s *Sandbox) Record {
+	return Record{
+		Kind: RecordSandbox, ID: s.ID, Epoch: s.Epoch, Ask: s.Ask, Identity: s.Identity, Phase: s.Phase,
+		Process: s.Process, Redeemed: s.Redeemed, Tracked: s.Tracked,
+	}
+}
+
+func (h *Host) recordGone(s *Sandbox) {
+	h.record(Record{Kind: RecordSandbox, ID: s.ID, Epoch: s.Epoch, Gone: true})
+}
+
+func (h *Host) recordEnd(e End) { h.record(endRecord(e)) }
+
+func endRecord(e End) Record {
+	return Record{Kind: RecordEnd, ID: e.ID, Epoch: e.Epoch, How: e.How, Reason: e.Reason}
+}
+
+// Records returns everything that a restart needs, in a fixed order.
+func (h *Host) Records() []Record {
+	var out []Record
+	h.ledger.Each(func(e ledger.Entry) { out = append(out, entryRecord(e)) })
+	for _, s := range h.sandboxes {
+		out = append(out, sandboxRecord(s))
+	}
+	for _, e := range h.ends {
+		out = append(out, endRecord(e))
+	}
+	slices.SortFunc(out, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Epoch, b.Epoch))
+	})
+	return out
+}
+
+// Restore returns the host that the records describe, under the same incarnation. The
+// shell then says Done of every sandbox that is not there any more: one that had not been
+// tracked lost its redeemer with the old agent.
+func Restore(cfg Config, incarnation int64, now Instant, records []Record) *Host {
+	h := New(cfg, incarnation)
+	h.now = now
+	for _, r := range records {
+		switch {
+		case r.Expired(now):
+		case r.Kind == RecordReservation:
+			h.ledger.Restore(ledger.Entry{ID: r.ID, Gen: r.Epoch, State: r.State, Need: r.Need, Until: r.Until, Ask: r.Ask})
+		case r.Kind == RecordSandbox:
+			h.adopt(r)
+		case r.Kind == RecordEnd:
+			h.ends[Ref{r.ID, r.Epoch}] = End{ID: r.ID, Epoch: r.Epoch, How: r.How, Reason: r.Reason}
+		}
+	}
+	return h
+}
+
+func (h *Host) adopt(r Record) {
+	h.charge(&Sandbox{
+		ID: r.ID, Epoch: r.Epoch, Identity: r.Identity, Ask: r.Ask, Phase: r.Phase,
+		Process: r.Process, Redeemed: r.Redeemed, Tracked: r.Tracked,
+	})
+	if r.Phase == InLine {
+		h.line = append(h.line, r.ID)
+	}
+}
+
+func sortEnds(ends []End) {
+	slices.SortFunc(ends, func(a, b End) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Epoch, b.Epoch))
+	})
+}

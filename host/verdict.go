@@ -1,0 +1,142 @@
+package host
+
+import (
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+// Intake says whether a host takes anything, and if not, why.
+type Intake uint8
+
+// The intakes. Only an operator cordons, drains and opens; only the valve sets pressure.
+const (
+	IntakeOpen Intake = iota
+	IntakePressure
+	IntakeCordoned
+	IntakeDraining
+)
+
+var intakeNames = [...]string{"open", "pressure", "cordoned", "draining"}
+
+// String returns the word of the API.
+func (i Intake) String() string {
+	if int(i) < len(intakeNames) {
+		return intakeNames[i]
+	}
+	return "unknown"
+}
+
+// Verdict is a host's whole word about itself: absolute values under a stamp, of which
+// the highest wins, so that gaps and reordering need no repair.
+type Verdict struct {
+	Host        string
+	Incarnation int64
+	Sequence    int64
+	At          Instant // this host's clock when it spoke
+
+	Intake        Intake
+	Mode          gate.Mode
+	Admittable    gate.Bytes
+	Free          gate.Bytes // less what is promised: what the score looks at
+	MaxAsk        gate.Bytes // the largest need that could ever fit here
+	CPUTotalMilli int64
+	CPUFreeMilli  int64
+	StreamRestore bool
+	Labels        []gate.Label
+	Dims          []gate.Dim // what is left of each declared dimension
+}
+
+// Stamp is the order of a host's words: incarnation first, then sequence.
+func (v Verdict) Newer(than Verdict) bool {
+	if v.Incarnation != than.Incarnation {
+		return v.Incarnation > than.Incarnation
+	}
+	return v.Sequence > than.Sequence
+}
+
+// When a verdict is sent unasked.
+const (
+	heartbeat = 10 * time.Second
+	coalesce  = 20 * time.Millisecond
+	movedBy   = 64 * gate.MiB
+)
+
+// Intake is the host's intake as it stands: an operator's order before the valve.
+func (h *Host) Intake() Intake {
+	if h.intake != IntakeOpen {
+		return h.intake
+	}
+	if h.valve.Shut() != "" {
+		return IntakePressure
+	}
+	return IntakeOpen
+}
+
+func (h *Host) setIntake(e SetIntake) { h.intake = e.Intake }
+
+// Admittable is what the host can still promise now.
+func (h *Host) Admittable() gate.Bytes {
+	if h.Intake() != IntakeOpen {
+		return 0
+	}
+	return gate.Admittable(h.account())
+}
+
+// Verdict is the host's word after the last step. Its slices are the host's own.
+func (h *Host) Verdict() Verdict {
+	return Verdict{
+		Host: h.cfg.ID, Incarnation: h.incarnation, Sequence: h.sequence, At: h.now,
+		Intake: h.Intake(), Mode: h.cfg.Mode,
+		Admittable: h.Admittable(), Free: gate.Room(h.account()).Positive(), MaxAsk: h.maxAsk(),
+		CPUTotalMilli: h.cfg.CPUMilli, CPUFreeMilli: h.cfg.CPUMilli - h.cpu - h.ledger.CPUMilli(),
+		StreamRestore: h.cfg.StreamRestore, Labels: h.cfg.Labels, Dims: h.dimsLeft(),
+	}
+}
+
+func (h *Host) maxAsk() gate.Bytes {
+	if len(h.meter.limits) == 0 {
+		return 0
+	}
+	size := h.meter.limits[0].Size
+	for _, l := range h.meter.limits {
+		size = min(size, l.Size)
+	}
+	return size.Sub(h.meter.headroom).Positive()
+}
+
+func (h *Host) dimsLeft() []gate.Dim {
+	if len(h.cfg.Dims) == 0 {
+		return nil
+	}
+	left := make([]gate.Dim, len(h.cfg.Dims))
+	for i, d := range h.cfg.Dims {
+		left[i] = gate.Dim{Name: d.Name, N: d.N - h.dimUse("", d.Name)}
+	}
+	return left
+}
+
+// publish says whether replicas must hear now: the verdict moved enough and the last word
+// is not too fresh, or it is time to be heard at all. Up counts as much as down: an
+// unseen release refuses more creates than an unseen start.
+func (h *Host) publish() {
+	v := h.Verdict()
+	h.fx.Answer.Verdict = v
+	age := h.now - h.publishedAt
+	if age < heartbeat && (age < coalesce || !h.moved()) {
+		return
+	}
+	h.published, h.publishedAt = v, h.now
+	h.fx.Publish = true
+}
+
+// moved says whether the verdict differs from the published one by 64 MiB, by an eighth,
+// across zero, or in its intake.
+func (h *Host) moved() bool {
+	now, was := h.Admittable(), h.published.Admittable
+	by := max(now.Sub(was), was.Sub(now))
+	return h.Intake() != h.published.Intake ||
+		by >= movedBy ||
+		(by > 0 && by >= was/8) ||
+		(now == 0) != (was == 0)
+}

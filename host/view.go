@@ -1,0 +1,57 @@
+package host
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/pressure"
+)
+
+// View is the arithmetic of a host, laid open for people: every number that admittable
+// is made of.
+type View struct {
+	Verdict      Verdict
+	Limits       []gate.Limit
+	Binding      string // the limit with the least room
+	Account      gate.Account
+	Reservations int
+	Sandboxes    []Sandbox
+	Charges      []gate.Bytes // of each sandbox
+	Resident     gate.Bytes   // Σ over sandboxes
+	Committed    gate.Bytes   // Σ configured over sandboxes
+	Starting     int
+	InLine       int
+	Config       Config
+	Reading      pressure.Reading
+	Shut         pressure.Cause
+}
+
+// View returns a copy that stays valid.
+func (h *Host) View() View {
+	v := View{
+		Verdict: h.Verdict(), Limits: slices.Clone(h.meter.limits), Binding: h.meter.binding,
+		Account: h.account(), Reservations: h.ledger.Count(), Resident: h.resident,
+		Starting: h.starting, InLine: len(h.line), Config: h.cfg,
+		Reading: h.meter.reading, Shut: h.valve.Shut(),
+	}
+	for _, s := range h.sandboxes {
+		v.Sandboxes = append(v.Sandboxes, *s)
+		v.Committed = v.Committed.Add(s.Ask.Memory)
+	}
+	slices.SortFunc(v.Sandboxes, func(a, b Sandbox) int {
+		return cmp.Or(cmp.Compare(a.Redeemed, b.Redeemed), cmp.Compare(a.ID, b.ID))
+	})
+	for i := range v.Sandboxes {
+		v.Charges = append(v.Charges, h.Charge(&v.Sandboxes[i]))
+	}
+	return v
+}
+
+// Sandbox returns a sandbox that is charged here.
+func (h *Host) Sandbox(id string) (Sandbox, bool) {
+	if s := h.sandboxes[id]; s != nil {
+		return *s, true
+	}
+	return Sandbox{}, false
+}

@@ -1,0 +1,151 @@
+// Package pressure decides when a host's intake is shut, and, when a bet is lost, in
+// which order it is paid.
+//
+// It measures nothing and stops nothing. PSI alone never shuts the valve: a sandbox that
+// thrashes inside its own limit raises it on an empty host, and newer kernels hardly
+// raise it at all. Memory that is already promised never shuts it either.
+//
+// Worked: with a headroom of 256 MiB the valve shuts below 128 MiB free; or below 512 MiB
+// free with PSI some at 10 % or more; or when growth that no charge covers, say 100 MiB/s,
+// would eat the 400 MiB that are neither used nor promised within 5 s. It opens after a
+// whole dwell of 15 s that was calm.
+//
+// Not safe for concurrent use.
+package pressure
+
+import (
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+// Instant is a reading of the host's own boot-time clock.
+type Instant = time.Duration
+
+// Marks are the lines at which the valve moves. PSI values are in hundredths of a percent.
+type Marks struct {
+	SomeShut int64         // PSI some avg10 at or above this is high; 1000
+	SomeOpen int64         // below this is calm; 500
+	FullLost int64         // PSI full avg10 at or above this is high; 500
+	Dwell    time.Duration // calm for this long before it opens; 15 s
+	MaxDwell time.Duration // the dwell doubles up to this; 5 min
+}
+
+// DefaultMarks are those of the configuration table.
+func DefaultMarks() Marks {
+	return Marks{SomeShut: 1000, SomeOpen: 500, FullLost: 500, Dwell: 15 * time.Second, MaxDwell: 5 * time.Minute}
+}
+
+// How far ahead growth is looked at: it shuts within the first, opens only beyond the second.
+const (
+	shutAhead = 5
+	openAhead = 10
+)
+
+// Reading is what one sample says about the host.
+type Reading struct {
+	Free     gate.Bytes // least room under any limit
+	Headroom gate.Bytes
+	Spare    gate.Bytes // free − Σ (charge − resident)⁺ − Σ open reservations
+	Growth   gate.Bytes // a second, that no charge covers
+	PSI      bool       // the kernel gives pressure figures
+	Some     int64      // hundredths of a percent, avg10
+	Full     int64
+}
+
+// Cause says what shut the valve.
+type Cause string
+
+// The causes, the strongest first.
+const (
+	None     Cause = ""
+	LowFree  Cause = "free below half the headroom"
+	Growing  Cause = "growth that no charge covers"
+	Stalling Cause = "memory stalls with little free"
+)
+
+// Cause says why this reading shuts the valve, or None.
+func (r Reading) Cause(m Marks) Cause {
+	switch {
+	case r.Free < r.Headroom/2:
+		return LowFree
+	case r.Growth > 0 && r.eaten(shutAhead):
+		return Growing
+	case r.PSI && r.Some >= m.SomeShut && r.Free < 2*r.Headroom:
+		return Stalling
+	}
+	return None
+}
+
+// Calm says whether this reading lets a shut valve come nearer to opening.
+func (r Reading) Calm(m Marks) bool {
+	quiet := !r.PSI || r.Some < m.SomeOpen || r.Free > r.Headroom*5/2
+	return quiet && r.Free >= r.Headroom && (r.Growth <= 0 || !r.eaten(openAhead))
+}
+
+// eaten says whether the growth of so many seconds takes all that is not promised.
+func (r Reading) eaten(seconds gate.Bytes) bool { return r.Growth > r.Spare/seconds }
+
+// Lost says whether the bet is lost: something must go before the kernel chooses.
+func (r Reading) Lost(m Marks) bool {
+	return r.Free < r.Headroom/4 || (r.PSI && r.Full >= m.FullLost && r.Free < r.Headroom)
+}
+
+// Valve is a host's intake: open or shut, with hysteresis.
+type Valve struct {
+	marks  Marks
+	shut   Cause
+	calm   bool    // every reading since calmAt was calm
+	calmAt Instant // start of the calm
+	opened Instant // when it last opened
+	dwell  time.Duration
+}
+
+// NewValve returns an open valve.
+func NewValve(m Marks) *Valve {
+	return &Valve{marks: m, dwell: m.Dwell, opened: -m.MaxDwell}
+}
+
+// Shut says what keeps the intake shut; None when it is open.
+func (v *Valve) Shut() Cause { return v.shut }
+
+// Dwell is how long the next calm must last.
+func (v *Valve) Dwell() time.Duration { return v.dwell }
+
+// Step takes a reading and says whether the valve moved. It opens only after a whole
+// dwell of calm, so noise moves it at most once a dwell; shutting again within one dwell
+// of opening doubles the dwell.
+func (v *Valve) Step(now Instant, r Reading) (moved bool) {
+	if cause := r.Cause(v.marks); cause != None {
+		return v.close(now, cause)
+	}
+	if v.shut == None {
+		return false
+	}
+	if !r.Calm(v.marks) {
+		v.calm = false
+		return false
+	}
+	if !v.calm {
+		v.calm, v.calmAt = true, now
+	}
+	if now-v.calmAt < v.dwell {
+		return false
+	}
+	v.shut, v.opened = None, now
+	return true
+}
+
+func (v *Valve) close(now Instant, cause Cause) bool {
+	v.calm = false
+	if v.shut != None {
+		return false
+	}
+	if now-v.opened < v.dwell {
+		v.dwell = min(2*v.dwell, v.marks.MaxDwell)
+	} else {
+		v.dwell = v.marks.Dwell
+	}
+	v.shut = cause
+	return true
+}

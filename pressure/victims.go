@@ -1,0 +1,51 @@
+package pressure
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+// Candidate is a running sandbox that could pay for a lost bet.
+type Candidate struct {
+	ID        string
+	Stateful  bool
+	Priority  int
+	IdleSince Instant // the longest idle is the cheapest to replay
+	Resident  gate.Bytes
+	Reserve   gate.Bytes
+}
+
+// overshoot is what the sandbox uses beyond what it was charged for.
+func (c Candidate) overshoot() gate.Bytes { return c.Resident.Sub(c.Reserve).Positive() }
+
+// Order sorts candidates by who goes first, in place: lowest priority, then idle
+// longest, then largest overshoot, then by id. Stateful ones are never part of the bet
+// and are removed.
+func Order(cs []Candidate) []Candidate {
+	cs = slices.DeleteFunc(cs, func(c Candidate) bool { return c.Stateful })
+	slices.SortFunc(cs, func(a, b Candidate) int {
+		return cmp.Or(
+			cmp.Compare(a.Priority, b.Priority),
+			cmp.Compare(a.IdleSince, b.IdleSince),
+			cmp.Compare(b.overshoot(), a.overshoot()),
+			cmp.Compare(a.ID, b.ID),
+		)
+	})
+	return cs
+}
+
+// Victims returns the shortest head of the order that covers the deficit, all of it when
+// even that is too little.
+func Victims(cs []Candidate, deficit gate.Bytes) []Candidate {
+	cs = Order(cs)
+	var covered gate.Bytes
+	for i, c := range cs {
+		if covered >= deficit {
+			return cs[:i]
+		}
+		covered = covered.Add(c.Resident)
+	}
+	return cs
+}
