@@ -41,6 +41,10 @@ fuzz: ## Fuzz every target for a while (FUZZ=10s each)
 soak: ## Repeat simulations, kill loops and stress tests with new seeds (SOAK=10 minutes)
 	scripts/soak $(SOAK)
 
+.PHONY: vuln
+vuln: ## Look for known holes in what the program calls
+	scripts/vuln
+
 .PHONY: fmt
 fmt: ## Format the sources
 	go tool -modfile=tools/go.mod gofumpt -w $$(git ls-files -co --exclude-standard '*.go' ':!*.gen.go')
