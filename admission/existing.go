@@ -1,0 +1,87 @@
+package admission
+
+import (
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// existing answers for a key that is admitted already. One that runs needs nothing; of an
+// unbooted one the host is asked to keep the reservation, which tells whether it is there.
+func (p *Passage) existing() Step {
+	if p.row.State == pool.Running {
+		return p.reply(Answer{Kind: Yes, Row: p.row})
+	}
+	return p.next(Effect{Do: Keep, Host: p.row.Host, ID: p.row.ID, Gen: p.row.Epoch})
+}
+
+func (p *Passage) kept(e Kept) Step {
+	switch {
+	case e.Failed:
+		return p.unavailable()
+	case e.Gone:
+		return p.next(Effect{Do: Read, ID: p.row.ID})
+	case e.Silent:
+		return p.behindSilence()
+	case e.Unknown:
+		return p.reply(Answer{Kind: No, Code: api.HostSilent, Row: p.row, Detail: "host " + p.row.Host + " did not answer"})
+	case e.Answer.Running:
+		return p.reply(Answer{Kind: Yes, Row: p.row})
+	case e.Answer.Denial != "":
+		return p.moveFrom(api.ReservationLapsed, true)
+	case e.Answer.Verdict.Intake == host.IntakeDraining:
+		return p.leaveDraining()
+	}
+	p.row = e.Row
+	return p.reply(Answer{Kind: Yes, Row: p.row})
+}
+
+// behindSilence moves a stateless admission once its reservation must have lapsed; the
+// store judges that by its own clock. A stateful one may be running there.
+func (p *Passage) behindSilence() Step {
+	if p.row.Stateful {
+		return p.reply(Answer{Kind: No, Code: api.HostSilent, Row: p.row, Detail: "host " + p.row.Host + " is silent, and this admission is stateful"})
+	}
+	return p.moveFrom(api.HostSilent, false)
+}
+
+// leaveDraining asks the draining host to let go before anything is placed elsewhere.
+func (p *Passage) leaveDraining() Step {
+	if p.req.Keep {
+		return p.reply(Answer{Kind: No, Code: api.HostDraining, Row: p.row})
+	}
+	return p.next(Effect{Do: Vacate, Host: p.row.Host, ID: p.row.ID, Gen: p.row.Epoch})
+}
+
+func (p *Passage) vacated(e Vacated) Step {
+	switch {
+	case e.Unknown:
+		return p.reply(Answer{Kind: No, Code: api.HostSilent, Row: p.row, Detail: "host " + p.row.Host + " did not answer"})
+	case e.Running:
+		return p.reply(Answer{Kind: Yes, Row: p.row})
+	}
+	return p.moveFrom(api.HostDraining, true)
+}
+
+// moveFrom places the admission anew. A heartbeat only says why it should be, and a
+// second move within one passage would be a host that lapses faster than it promises.
+func (p *Passage) moveFrom(why api.Code, acked bool) Step {
+	if p.req.Keep || p.moved {
+		return p.reply(Answer{Kind: No, Code: why, Row: p.row})
+	}
+	p.moved = true
+	return p.next(Effect{Do: Move, ID: p.row.ID, Gen: p.row.Epoch, Acked: acked})
+}
+
+func (p *Passage) movedOn(e Moved) Step {
+	switch {
+	case e.Failed:
+		return p.unavailable()
+	case e.OK:
+		p.row = e.Row
+		return p.place()
+	case e.Row.State == pool.Admitted && e.Row.Epoch == p.row.Epoch:
+		return p.reply(Answer{Kind: No, Code: api.HostSilent, Row: e.Row, Detail: "host " + e.Row.Host + " is silent, and the reservation there may still stand"})
+	}
+	return p.next(Effect{Do: Read, ID: p.row.ID})
+}

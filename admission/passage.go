@@ -1,0 +1,343 @@
+// Package admission decides the course of one passage: which step follows which answer,
+// from a caller's ask to its yes, its place in a queue, or its no.
+//
+//	in:  store, then host        Claim → Pick → Reserve → Settle → Reply
+//	out: host, then store        Leave → Release → End → Reply
+//
+//	Claim ─ granted ─▶ Pick ─▶ Reserve ─ yes ─▶ Settle ─ still ours ─▶ yes
+//	  │                 ▲ │        │ │                    └ lost ─▶ Release; answer from the row
+//	  │                 │ │        │ └ unknown ─▶ Release, detached; Regen ─▶ Pick
+//	  │                 │ │        └ denied ─▶ Pause ─▶ Pick, a bounded number of times
+//	  │                 │ └ no host ─▶ Sweep ─▶ Pick once more ─▶ NoRoom ─▶ place kept, or no
+//	  ├ admitted, unbooted ─▶ Keep ─ lapsed, draining, silent ─▶ Move ─▶ Pick
+//	  └ queued, full, over quota, … ─▶ that
+//
+// A passage asks for one effect at a time and is stepped with its result; what is
+// detached it does not wait for. It does no I/O and reads no clock: now is the replica's
+// own monotonic clock. Not safe for concurrent use.
+//
+// Worked: two hosts, h1 denies for lack of room, h2 promises. The effects are Claim, Pick,
+// Reserve h1, Pause, Pick without h1, Reserve h2, Settle, Reply, under one generation.
+package admission
+
+import (
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// Instant is a reading of the replica's monotonic clock.
+type Instant = time.Duration
+
+// Config bounds a passage.
+type Config struct {
+	BootWithin   time.Duration // how long a reservation lives between renewals; 60 s
+	Repicks      int           // hosts asked after the first; 4
+	RepickWithin time.Duration // none is asked later than this after the first; 2 s
+	Pause        time.Duration // before asking another; 10 ms
+}
+
+// DefaultConfig is the configuration table's.
+func DefaultConfig() Config {
+	return Config{BootWithin: time.Minute, Repicks: 4, RepickWithin: 2 * time.Second, Pause: 10 * time.Millisecond}
+}
+
+// Request is what a passage is about.
+type Request struct {
+	Claim pool.Claim
+	Ask   gate.Ask
+	Keep  bool // a heartbeat: keeps what there is, places nothing
+}
+
+// Do is an effect that the shell carries out.
+type Do uint8
+
+// The effects. All but Release are answered by the event of the same name.
+const (
+	Claim   Do = iota // Store.Claim
+	Pick              // Table.Pick without Exclude
+	Reserve           // ask Host for (ID, Gen) until HeardAt + BootWithin of its clock
+	Regen             // Store.Regen
+	Settle            // Store.Settle
+	NoRoom            // Store.NoRoom
+	Keep              // Store.Renew, then Host's Renew
+	Vacate            // Host's Release, and wait for its word
+	Move              // Store.Move
+	Read              // Store.ByID
+	Sweep             // ask the most promising hosts for their newest word
+	Pause             // let Pause pass
+	Reply             // the passage is over
+)
+
+// Effect is one thing to do.
+type Effect struct {
+	Do      Do
+	Host    string
+	ID      string
+	Gen     int64 // or epoch
+	Exclude []string
+	Acked   bool // Move: the old host acknowledged
+	Reply   Answer
+}
+
+// Step is what a passage wants next: perhaps a detached Release, then one effect.
+type Step struct {
+	Detached *Effect // a Release to send without waiting, that survives the caller
+	Effect   Effect
+}
+
+// Passage is the state of one.
+type Passage struct {
+	cfg   Config
+	req   Request
+	row   pool.Row
+	now   Instant
+	begun Instant  // the first pick
+	asked []string // hosts that have (id, Gen) closed, or may have it open
+	tries int
+	swept bool
+	moved bool
+	waits int // for another call's placing
+	tally Tally
+
+	detached *Effect
+}
+
+// New returns a passage that has not begun.
+func New(cfg Config, req Request) *Passage {
+	return &Passage{cfg: cfg, req: req, tally: Tally{}}
+}
+
+// Begin asks for the claim; a heartbeat too begins by finding its row.
+func (p *Passage) Begin(now Instant) Step {
+	p.now = now
+	return p.next(Effect{Do: Claim})
+}
+
+// Step takes the result of the last effect.
+func (p *Passage) Step(now Instant, ev Event) Step {
+	p.now = max(p.now, now)
+	switch e := ev.(type) {
+	case Claimed:
+		return p.claimed(e)
+	case Picked:
+		return p.picked(e)
+	case Reserved:
+		return p.reserved(e)
+	case Regened:
+		return p.regened(e)
+	case Settled:
+		return p.settled(e)
+	case NoRoomed:
+		return p.noRoomed(e)
+	case Kept:
+		return p.kept(e)
+	case Vacated:
+		return p.vacated(e)
+	case Moved:
+		return p.movedOn(e)
+	case RowRead:
+		return p.rowRead(e)
+	case Swept:
+		return p.sweptHosts()
+	case Paused:
+		return p.paused()
+	}
+	return p.fail("an event that nothing asked for")
+}
+
+func (p *Passage) next(e Effect) Step {
+	s := Step{Detached: p.detached, Effect: e}
+	p.detached = nil
+	return s
+}
+
+// releaseDetached lets the host forget a generation whose fate is unknown or lost.
+func (p *Passage) releaseDetached(hostID string, gen int64) {
+	p.detached = &Effect{Do: Vacate, Host: hostID, ID: p.row.ID, Gen: gen}
+}
+
+func (p *Passage) claimed(e Claimed) Step {
+	if e.Failed {
+		return p.unavailable()
+	}
+	p.row = e.Result.Row
+	switch e.Result.Verdict {
+	case pool.Granted:
+		return p.place()
+	case pool.Existing:
+		return p.existing()
+	case pool.BusyPlacing:
+		return p.await()
+	}
+	return p.reply(fromVerdict(e.Result))
+}
+
+// place begins to look for a host under the row's generation.
+func (p *Passage) place() Step {
+	p.begun, p.asked, p.tries, p.swept = p.now, p.asked[:0], 0, false
+	return p.pick()
+}
+
+func (p *Passage) pick() Step {
+	return p.next(Effect{Do: Pick, Exclude: p.asked})
+}
+
+func (p *Passage) picked(e Picked) Step {
+	if e.Host != "" {
+		p.asked = append(p.asked, e.Host)
+		return p.next(Effect{Do: Reserve, Host: e.Host, ID: p.row.ID, Gen: p.row.Gen})
+	}
+	p.tally.merge(e.Tally)
+	return p.lastResort()
+}
+
+// sweptHosts picks once more after every promising host has said its newest word. Those
+// that denied this generation have closed it, so they can only be asked under a new one.
+func (p *Passage) sweptHosts() Step {
+	p.tally = Tally{}
+	if len(p.asked) == 0 {
+		return p.pick()
+	}
+	p.asked = p.asked[:0]
+	return p.next(Effect{Do: Regen, ID: p.row.ID, Gen: p.row.Gen})
+}
+
+func (p *Passage) reserved(e Reserved) Step {
+	at := p.asked[len(p.asked)-1]
+	switch {
+	case e.Unknown:
+		p.tally.add("unanswered", at)
+		p.releaseDetached(at, p.row.Gen)
+		return p.next(Effect{Do: Regen, ID: p.row.ID, Gen: p.row.Gen})
+	case e.Denial == "":
+		return p.next(Effect{Do: Settle, Host: at, ID: p.row.ID, Gen: p.row.Gen})
+	}
+	p.tally.add(string(e.Denial), at)
+	if p.spent() {
+		return p.lastResort()
+	}
+	return p.next(Effect{Do: Pause})
+}
+
+// spent counts one more host asked in vain and says whether that was the last.
+func (p *Passage) spent() bool {
+	p.tries++
+	return p.tries > p.cfg.Repicks || p.now-p.begun >= p.cfg.RepickWithin
+}
+
+// lastResort is what stands before every refusal for want of a host: no negative leaves
+// from what was only remembered.
+func (p *Passage) lastResort() Step {
+	if p.swept {
+		return p.noRoom()
+	}
+	p.swept = true
+	return p.next(Effect{Do: Sweep})
+}
+
+// paused goes on with what the pause was for.
+func (p *Passage) paused() Step {
+	if p.row.State == pool.Placing && len(p.asked) > 0 {
+		return p.pick()
+	}
+	return p.next(Effect{Do: Claim})
+}
+
+func (p *Passage) regened(e Regened) Step {
+	switch {
+	case e.Failed:
+		return p.unavailable()
+	case e.Gen == 0:
+		return p.next(Effect{Do: Read, ID: p.row.ID})
+	}
+	p.row.Gen = e.Gen
+	if len(p.asked) > 0 && p.spent() {
+		return p.lastResort()
+	}
+	return p.pick()
+}
+
+// noRoom gives the slot back.
+func (p *Passage) noRoom() Step {
+	return p.next(Effect{Do: NoRoom, ID: p.row.ID, Gen: p.row.Gen})
+}
+
+func (p *Passage) noRoomed(e NoRoomed) Step {
+	if e.Failed {
+		return p.unavailable()
+	}
+	r := e.Result
+	p.row = r.Row
+	switch r.Verdict {
+	case pool.NoSuchKey:
+		return p.next(Effect{Do: Read, ID: p.row.ID})
+	case pool.PoolFull:
+		return p.reply(Answer{Kind: No, Code: p.tally.code(), Row: r.Row, Standing: r.Standing})
+	}
+	return p.reply(fromVerdict(r))
+}
+
+// settled has the yes, or learns that the row went on without this passage.
+func (p *Passage) settled(e Settled) Step {
+	at, gen := p.asked[len(p.asked)-1], p.row.Gen
+	if e.Failed {
+		if p.waits++; p.waits <= settleTries {
+			return p.next(Effect{Do: Settle, Host: at, ID: p.row.ID, Gen: gen})
+		}
+		return p.unavailable() // persisted or not: the row's next call, or the sweep, finds out
+	}
+	ours := e.Row.State == pool.Admitted && e.Row.Epoch == gen && e.Row.Host == at
+	if !e.OK && !ours {
+		p.releaseDetached(at, gen)
+		if e.Row.ID == "" {
+			return p.reply(gone(p.row))
+		}
+		p.row = e.Row
+		return p.fromRow()
+	}
+	p.row = e.Row
+	return p.reply(Answer{Kind: Yes, New: true, Row: e.Row})
+}
+
+// settleTries is how often an unknown outcome of Settle is asked about again.
+const settleTries = 2
+
+func (p *Passage) rowRead(e RowRead) Step {
+	switch {
+	case e.Failed:
+		return p.unavailable()
+	case !e.Found:
+		return p.reply(gone(p.row))
+	}
+	p.row = e.Row
+	return p.fromRow()
+}
+
+// fromRow answers a passage that lost its row to another call.
+func (p *Passage) fromRow() Step {
+	switch {
+	case p.row.State == pool.Admitted || p.row.State == pool.Running:
+		return p.reply(Answer{Kind: Yes, Row: p.row})
+	case p.row.State == pool.Placing:
+		return p.await()
+	case p.row.State == pool.Waiting:
+		return p.reply(Answer{Kind: Wait, Row: p.row})
+	}
+	return p.reply(fromState(p.row))
+}
+
+// await lets another call's placing finish, for as long as one may take.
+func (p *Passage) await() Step {
+	if p.waits++; time.Duration(p.waits)*p.cfg.Pause > p.cfg.RepickWithin {
+		return p.reply(Answer{Kind: No, Code: inProgress, Row: p.row, Detail: "another call is placing this key"})
+	}
+	p.asked = p.asked[:0]
+	return p.next(Effect{Do: Pause})
+}
+
+func (p *Passage) reply(a Answer) Step {
+	a.Tally = p.tally
+	return p.next(Effect{Do: Reply, Reply: a})
+}
