@@ -6,15 +6,15 @@ import "fmt"
 // it after every step. The cap is not among it: lowering one evicts nobody.
 func (m *Model) CheckInvariants() error {
 	places := map[string]string{} // pool and place -> id
-	for id, r := range m.rows {
+	for id, r := range m.mem.rows {
 		if err := r.Check(); err != nil {
 			return err
 		}
-		if r.ID != id || m.byKey[[2]string{r.Consumer, r.Key}] != id {
+		if r.ID != id || m.mem.byKey[[2]string{r.Consumer, r.Key}] != id {
 			return fmt.Errorf("admission %s: not found under its own id and key", id)
 		}
-		if r.Gen > m.seq {
-			return fmt.Errorf("admission %s: generation %d was never taken from the sequence (%d)", id, r.Gen, m.seq)
+		if r.Gen > m.mem.seq {
+			return fmt.Errorf("admission %s: generation %d was never taken from the sequence (%d)", id, r.Gen, m.mem.seq)
 		}
 		at := fmt.Sprintf("%s %d", r.Pool, r.Place)
 		if other, taken := places[at]; taken && r.Place != 0 {
@@ -22,8 +22,8 @@ func (m *Model) CheckInvariants() error {
 		}
 		places[at] = id
 	}
-	if len(m.byKey) != len(m.rows) {
-		return fmt.Errorf("%d keys for %d admissions", len(m.byKey), len(m.rows))
+	if len(m.mem.byKey) != len(m.mem.rows) {
+		return fmt.Errorf("%d keys for %d admissions", len(m.mem.byKey), len(m.mem.rows))
 	}
 	return nil
 }

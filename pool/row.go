@@ -107,6 +107,7 @@ type Row struct {
 	Place        int64 // in its pool's line, kept until the admission ends; zero: none
 	Waited       bool  // has been in the line, so that its place is never refused again
 	Late         bool  // was passed over while absent; its next call clears it
+	SparedAt     Time  // a grant first left a slot for it while it was absent; its next call clears it
 	WaitingFor   string
 	QueuedAt     Time // took its place
 	PresentUntil Time // a long poll is held at least until then
@@ -124,7 +125,21 @@ type Row struct {
 func (r *Row) Booted() bool { return r.RunningAt != 0 }
 
 // present says whether the waiter's long poll is held.
-func (r *Row) present(now Time) bool { return r.PresentUntil >= now }
+func (r *Row) present(now Time) bool { return r.PresentUntil != 0 && r.PresentUntil >= now }
+
+// inLine says whether the row takes up one of its line's places: it waits and still has
+// patience, or it came out of the line and is being placed, from where it may return.
+func (r *Row) inLine(now Time) bool {
+	return (r.State == Waiting && !r.TooOld(now)) || (r.State == Placing && r.Waited)
+}
+
+// freedLately says whether the slot that the row gave back is still kept for absent waiters.
+func (r *Row) freedLately(now Time) bool { return r.FreedAt != 0 && now.Since(r.FreedAt) < Grace }
+
+// graceSpent says whether an absent waiter has let a slot that was kept for it go by.
+func (r *Row) graceSpent(now Time) bool {
+	return r.Late || (r.SparedAt != 0 && now.Since(r.SparedAt) >= Grace)
+}
 
 // hostless says whether the waiter lately had a slot but found no host.
 func (r *Row) hostless(now Time) bool {

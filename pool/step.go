@@ -37,7 +37,7 @@ func Before(r *Row, c Claim, now Time) (v Verdict, ok bool) {
 		return endedVerdict(r), true
 	case r.State.Ended():
 		return "", false
-	case !c.Attempt && r.Contents != c.Contents:
+	case !c.Attempt && !r.Contents.same(c.Contents):
 		return Conflict, true
 	case r.State == Admitted || r.State == Running:
 		return Existing, true
@@ -47,6 +47,13 @@ func Before(r *Row, c Claim, now Time) (v Verdict, ok bool) {
 		return BusyPlacing, true
 	}
 	return "", false
+}
+
+// same compares what the caller said; whether its class is stateful is the operator's
+// word, and a change of that makes no caller's repetition a conflict.
+func (c Contents) same(d Contents) bool {
+	d.Stateful = c.Stateful
+	return c == d
 }
 
 func endedVerdict(r *Row) Verdict {
@@ -71,12 +78,12 @@ func NewRow(old *Row, c Claim, now Time) Row {
 // Grant gives the row a slot and a generation.
 func (r *Row) Grant(now Time, gen int64) {
 	r.State, r.Gen, r.PlacingAt = Placing, gen, now
-	r.WaitingFor, r.Late, r.PresentUntil = "", false, 0
+	r.WaitingFor, r.Late, r.SparedAt, r.PresentUntil = "", false, 0, 0
 }
 
 // Wait puts the row in the line, at its place.
 func (r *Row) Wait(now Time, lacks string, present time.Duration) {
-	r.State, r.WaitingFor, r.Waited, r.Late = Waiting, lacks, true, false
+	r.State, r.WaitingFor, r.Waited, r.Late, r.SparedAt = Waiting, lacks, true, false, 0
 	r.Attend(now, present)
 }
 
@@ -127,12 +134,16 @@ func (r *Row) NoRoom(now Time, hostless, lineFull bool, present time.Duration) (
 // GiveUp ends a waiter that is out of patience.
 func (r *Row) GiveUp(now Time) { r.end(now, TimedOut, "waited max_queue_age") }
 
-// Move makes an unbooted admission a placing again, elsewhere.
+// Move makes an unbooted admission a placing again, elsewhere. Its former wait was
+// answered, so its patience starts anew; its place stays.
 func (r *Row) Move(now Time, epoch, gen int64) bool {
 	if r.State != Admitted || r.Epoch != epoch {
 		return false
 	}
 	r.Host, r.ReservedUntil = "", 0
+	if r.Mode == Queue {
+		r.QueuedAt = now
+	}
 	r.Grant(now, gen)
 	return true
 }
@@ -151,7 +162,9 @@ func (r *Row) Track(now Time, epoch int64) bool {
 	if r.Epoch != epoch || (r.State != Admitted && r.State != Releasing) {
 		return r.State == Running && r.Epoch == epoch
 	}
-	r.RunningAt = now
+	if r.RunningAt == 0 {
+		r.RunningAt = now
+	}
 	if r.State == Admitted {
 		r.State = Running
 	}
@@ -190,5 +203,5 @@ func (r *Row) end(now Time, to State, reason string) {
 		r.FreedAt = now
 	}
 	r.State, r.Reason, r.EndedAt = to, reason, now
-	r.Host, r.Place, r.WaitingFor, r.PresentUntil, r.Late = "", 0, "", 0, false
+	r.Host, r.Place, r.WaitingFor, r.PresentUntil, r.Late, r.SparedAt = "", 0, "", 0, false, 0
 }

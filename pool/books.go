@@ -1,0 +1,61 @@
+package pool
+
+// Books are what the transitions read and write: the store, as one transaction sees it.
+// A transaction holds the locks of every pool whose rows it touches and of every tenant
+// that it may charge, so that nothing it counted changes before it commits.
+//
+// Rows are handed out as pointers and changed in place; Put must follow each change.
+type Books interface {
+	// Now is the store's clock; the same instant throughout one transaction.
+	Now() Time
+	// Next takes a number from the store's sequence.
+	Next() int64
+	// NextPlace takes the place behind all others of a pool's line.
+	NextPlace(pool string) int64
+
+	// Loaded says whether any limits are in force.
+	Loaded() bool
+	// Limits are those of one pool; ok is false when no such pool is in force.
+	Limits(pool string) (l Limits, ok bool)
+	// Quota is the most slots that a tenant may hold, Unlimited for none.
+	Quota(tenant string) int64
+	// Use counts the slots that a tenant holds, in all pools.
+	Use(tenant string) int64
+	// Tally counts all rows of a pool.
+	Tally(pool string) Tally
+	// Line returns a pool's waiters in the order of their places. Of these rows only what
+	// the line itself reads has to be filled in: ID, Contents, State, Place, Late,
+	// SparedAt, PresentUntil, HostlessAt, QueuedAt and MaxQueueAge.
+	Line(pool string) []*Row
+	// Mark stores Late and SparedAt of a waiter out of Line.
+	Mark(w *Row)
+
+	// Find returns the row of a consumer's key, nil for none.
+	Find(consumer, key string) *Row
+	// ByID returns the row of an id, nil for none.
+	ByID(id string) *Row
+	// Put stores a row, new or changed.
+	Put(r *Row)
+	// Remove forgets a row.
+	Remove(r *Row)
+}
+
+// Tally is what is counted of a pool's rows.
+type Tally struct {
+	Busy        int64 // slots held
+	FreedLately int64 // rows that gave a slot back within Grace
+	InLine      int64 // places taken
+}
+
+// Count adds one row to the tally, or takes it out again with by = -1.
+func (t *Tally) Count(r *Row, now Time, by int64) {
+	if r.State.HoldsSlot() {
+		t.Busy += by
+	}
+	if r.freedLately(now) {
+		t.FreedLately += by
+	}
+	if r.inLine(now) {
+		t.InLine += by
+	}
+}

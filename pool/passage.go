@@ -1,0 +1,160 @@
+package pool
+
+import (
+	"slices"
+	"time"
+)
+
+// Regen gives a placing a new generation; zero when it no longer is at the old one.
+func (k Clerk) Regen(id string, gen int64) int64 {
+	r := k.placing(id, gen)
+	if r == nil {
+		return 0
+	}
+	r.Regen(k.books.Now(), gen, k.books.Next())
+	k.books.Put(r)
+	return r.Gen
+}
+
+// placing returns the row only if it is being placed at that generation.
+func (k Clerk) placing(id string, gen int64) *Row {
+	if r := k.books.ByID(id); r != nil && r.State == Placing && r.Gen == gen {
+		return r
+	}
+	return nil
+}
+
+// Settle writes the placement that a host promised.
+func (k Clerk) Settle(id string, gen int64, host string, reservedFor time.Duration) (Row, bool) {
+	now := k.books.Now()
+	return k.change(id, func(r *Row) bool { return r.Settle(now, gen, host, now.Add(reservedFor)) })
+}
+
+// change applies a step to a row and stores it when it took effect; the row is told as it is now.
+func (k Clerk) change(id string, step func(*Row) bool) (Row, bool) {
+	r := k.books.ByID(id)
+	if r == nil {
+		return Row{}, false
+	}
+	ok := step(r)
+	if ok {
+		k.books.Put(r)
+	}
+	return *r, ok
+}
+
+// NoRoom takes back a grant for which no host was found: Queued, QueueFull (the line was
+// full for a newcomer), PoolFull (refuse mode; the row is gone), or PatienceOut. It is
+// NoSuchKey when the placing is no longer at that generation.
+func (k Clerk) NoRoom(id string, gen int64, hostless bool, present time.Duration) Claimed {
+	r := k.placing(id, gen)
+	if r == nil {
+		return Claimed{Verdict: NoSuchKey}
+	}
+	limits, _ := k.books.Limits(r.Pool)
+	s := k.standing(r, limits)
+	if !r.NoRoom(k.books.Now(), hostless, s.InLine >= s.MaxWaiting, present) {
+		k.books.Remove(r)
+		return Claimed{Verdict: fullFor(r.Mode), Row: *r, Standing: s}
+	}
+	k.books.Put(r)
+	if r.State == TimedOut {
+		return Claimed{Verdict: PatienceOut, Row: *r, Standing: s}
+	}
+	return Claimed{Verdict: Queued, Row: *r, Standing: s}
+}
+
+func fullFor(m Mode) Verdict {
+	if m == Queue {
+		return QueueFull
+	}
+	return PoolFull
+}
+
+// Attend notes how far ahead a waiter's long poll is held; zero: it hung up.
+func (k Clerk) Attend(id string, present time.Duration) bool {
+	_, ok := k.change(id, func(r *Row) bool {
+		if r.State != Waiting {
+			return false
+		}
+		r.Attend(k.books.Now(), present)
+		return true
+	})
+	return ok
+}
+
+// Move places an unbooted admission anew, once its host acknowledged the release or the
+// reservation there must have lapsed.
+func (k Clerk) Move(id string, epoch int64, acknowledged bool) (Row, bool) {
+	now := k.books.Now()
+	return k.change(id, func(r *Row) bool {
+		if r.State != Admitted || r.Epoch != epoch || (!acknowledged && now <= r.ReservedUntil) {
+			return false
+		}
+		return r.Move(now, epoch, k.books.Next())
+	})
+}
+
+// Renew writes how long the reservation will last, before the host is asked to keep it.
+func (k Clerk) Renew(id string, epoch int64, reservedFor time.Duration) (Row, bool) {
+	until := k.books.Now().Add(reservedFor)
+	return k.change(id, func(r *Row) bool { return r.Renew(epoch, until) })
+}
+
+// Track writes that the boot was seen.
+func (k Clerk) Track(id string, epoch int64) bool {
+	_, ok := k.change(id, func(r *Row) bool { return r.Track(k.books.Now(), epoch) })
+	return ok
+}
+
+// Leave begins a release; ok is false when there is no such admission.
+func (k Clerk) Leave(id string) (Row, bool) {
+	return k.change(id, func(r *Row) bool {
+		r.Leave(k.books.Now())
+		return true
+	})
+}
+
+// End writes an end; again asks the host to repeat it, because its placing is not settled yet.
+func (k Clerk) End(id string, epoch int64, to State, reason string) (written, again bool) {
+	k.change(id, func(r *Row) bool {
+		written, again = r.End(k.books.Now(), epoch, to, reason)
+		return written
+	})
+	return written, again
+}
+
+// Sweep undoes placings whose replica was lost, ends waiters that are out of patience,
+// and forgets rows that ended a day ago, among these ids. It returns what it changed, as
+// it is now; a placing that left nothing behind is told as released.
+func (k Clerk) Sweep(ids []string) []Row {
+	var changed []Row
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		if r := k.books.ByID(id); r != nil && k.sweep(r) {
+			changed = append(changed, *r)
+		}
+	}
+	return changed
+}
+
+func (k Clerk) sweep(r *Row) bool {
+	now := k.books.Now()
+	switch {
+	case r.State == Placing && now.Since(r.PlacingAt) >= PlacingFor:
+		if r.NoRoom(now, false, false, 0) {
+			k.books.Put(r)
+			return true
+		}
+		k.books.Remove(r)
+		r.end(now, Released, "removed by the sweep")
+		return true
+	case r.TooOld(now):
+		r.GiveUp(now)
+		k.books.Put(r)
+		return true
+	case r.State.Ended() && now.Since(r.EndedAt) >= KeepEnded:
+		k.books.Remove(r)
+		return true
+	}
+	return false
+}
