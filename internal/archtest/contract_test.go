@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/plimsoll-project/plimsoll/api"
@@ -28,6 +29,17 @@ func readContract(t *testing.T) contract {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// A document that only our generator can read is no contract.
+func TestContractIsValid(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // The codes and scopes are written by hand, where each has its meaning, and are the only
