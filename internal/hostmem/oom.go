@@ -1,8 +1,6 @@
 package hostmem
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // OOM is what the out-of-memory killer did in a cgroup since it was made.
 type OOM struct {
