@@ -1,0 +1,266 @@
+// Package agent is the host's shell around package host: it measures, keeps the state on
+// disk, verifies tickets, and boots or watches sandboxes. It decides nothing about room.
+//
+// One goroutine, Run, owns the host: it takes what came in meanwhile as one batch, steps
+// the host through it, writes the batch's records, and only then answers. So there is no
+// lock, no answer that a restart would forget, and one write for many events.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/driver"
+	"github.com/plimsoll-project/plimsoll/internal/hostmem"
+	"github.com/plimsoll-project/plimsoll/ticket"
+)
+
+// Config is what one agent needs.
+type Config struct {
+	Host            host.Config
+	Budget          gate.Bytes // of all sandboxes together; zero: what the machine has
+	Dir             string     // state and logs
+	Socket          string     // the boot seam
+	SampleLimits    time.Duration
+	SampleSandboxes time.Duration
+	Machine         *hostmem.Machine
+	Driver          *driver.Driver
+	Keys            ticket.AudienceKeys // of this host alone
+	// Register takes a new incarnation from the store's sequence; it is asked only when the
+	// state of an earlier life on this boot is lost.
+	Register func(ctx context.Context, host string) (int64, error)
+	Log      *slog.Logger
+}
+
+// Agent is one host's agent. Its methods may be called from any goroutine while Run runs.
+type Agent struct {
+	cfg    Config
+	clock  func() host.Instant
+	inbox  chan request
+	feeds  feeds
+	booter *booter
+	over   chan struct{} // closed when Run has ended
+
+	// Owned by Run.
+	host *host.Host
+	log  *stateLog
+}
+
+// request is one event, or one look at the host, and the way back.
+type request struct {
+	event host.Event
+	look  func(*host.Host)
+	reply chan<- reply
+}
+
+type reply struct {
+	answer host.Answer
+	err    error
+}
+
+// ErrStopped is what a call gets when the agent ended before it could answer.
+var ErrStopped = errors.New("the host agent has stopped")
+
+// New reads the state of an earlier life and takes up what it says, or registers anew.
+func New(ctx context.Context, cfg Config) (*Agent, error) {
+	a := &Agent{cfg: cfg, clock: hostmem.BootTime, inbox: make(chan request, 256), over: make(chan struct{})}
+	a.booter = newBooter(a)
+	bootID, err := cfg.Machine.BootID()
+	if err != nil {
+		return nil, fmt.Errorf("tell this boot of the machine from others: %w", err)
+	}
+	head := header{Host: cfg.Host.ID, BootID: bootID}
+	log, records, fresh, err := openState(filepath.Join(cfg.Dir, "state.log"), head, a.clock())
+	if err != nil {
+		return nil, err
+	}
+	incarnation := log.head.Incarnation
+	if fresh {
+		if incarnation, err = cfg.Register(ctx, cfg.Host.ID); err != nil {
+			return nil, fmt.Errorf("register host %s: %w", cfg.Host.ID, err)
+		}
+	}
+	if err := log.start(incarnation); err != nil {
+		return nil, err
+	}
+	a.log, a.host = log, host.Restore(cfg.Host, incarnation, a.clock(), records)
+	return a, nil
+}
+
+// Run owns the host until ctx ends. Sandboxes go on: the next agent re-adopts them.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.log.close()
+	defer a.feeds.close()
+	defer close(a.over)
+	defer a.booter.detach()
+	a.booter.adopt(ctx, a.host.View().Sandboxes)
+	go a.sampleUntil(ctx)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Reset(max(a.host.Due()-a.clock(), time.Millisecond))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+			a.batch(request{event: host.Tick{}})
+		case r := <-a.inbox:
+			a.batch(r)
+		}
+	}
+}
+
+// batchMax bounds how many events share one write, and so how long the first one waits.
+const batchMax = 256
+
+// batch steps the host through everything that has come in, writes, then answers.
+func (a *Agent) batch(first request) {
+	batch := []request{first}
+	for len(batch) < batchMax && len(a.inbox) > 0 {
+		batch = append(batch, <-a.inbox)
+	}
+	replies := make([]reply, len(batch))
+	var out outcome
+	for i, r := range batch {
+		if r.look != nil {
+			r.look(a.host)
+			continue
+		}
+		fx := a.host.Step(a.clock(), r.event)
+		replies[i].answer = fx.Answer
+		out.add(r.event, fx)
+	}
+	err := a.persist(out.records)
+	for i, r := range batch {
+		if r.event != nil {
+			replies[i].err = err
+		}
+		if r.reply != nil {
+			r.reply <- replies[i]
+		}
+	}
+	a.deliver(out)
+}
+
+// persist writes the records. After a failure the next batch writes everything anew, and
+// until that works every event is answered with the error: an answer that a restart would
+// forget is no promise.
+func (a *Agent) persist(records []host.Record) error {
+	if len(records) == 0 && !a.log.torn {
+		return nil
+	}
+	if a.log.lines > compactAt {
+		a.log.expire(a.clock())
+	}
+	err := a.log.append(records)
+	if err != nil {
+		a.cfg.Log.Error("state not written", "err", err)
+	}
+	return err
+}
+
+// outcome is what a batch of steps asks of the shell.
+type outcome struct {
+	records []host.Record
+	ends    []host.End
+	tracks  []host.Ref
+	starts  []host.Ref
+	stops   []host.Ref
+	publish bool
+}
+
+func (o *outcome) add(ev host.Event, fx host.Effects) {
+	o.records = append(o.records, fx.Records...)
+	o.ends = append(o.ends, fx.Ends...)
+	o.starts = append(o.starts, fx.Starts...)
+	o.stops = append(o.stops, fx.Stops...)
+	o.publish = o.publish || fx.Publish
+	if t, ok := ev.(host.Track); ok && fx.Answer.Denial == "" {
+		o.tracks = append(o.tracks, host.Ref{ID: t.ID, Epoch: t.Epoch})
+	}
+}
+
+// deliver hands on what follows from a batch; nothing here blocks.
+func (a *Agent) deliver(o outcome) {
+	a.booter.started(o.starts)
+	a.booter.stop(o.stops)
+	if o.publish || len(o.ends) > 0 || len(o.tracks) > 0 {
+		a.feeds.tell(News{Verdict: a.host.Verdict(), Ends: o.ends, Tracks: o.tracks})
+	}
+}
+
+// Do sends an event to the host. An error means that the outcome is unknown.
+func (a *Agent) Do(ctx context.Context, ev host.Event) (host.Answer, error) {
+	back := make(chan reply, 1)
+	if err := a.send(ctx, request{event: ev, reply: back}); err != nil {
+		return host.Answer{}, err
+	}
+	select {
+	case r := <-back:
+		return r.answer, r.err
+	case <-a.over:
+		return host.Answer{}, ErrStopped
+	case <-ctx.Done():
+		return host.Answer{}, context.Cause(ctx)
+	}
+}
+
+// Look reads the host between two steps.
+func (a *Agent) Look(ctx context.Context, look func(*host.Host)) error {
+	back := make(chan reply, 1)
+	if err := a.send(ctx, request{look: look, reply: back}); err != nil {
+		return err
+	}
+	select {
+	case r := <-back:
+		return r.err
+	case <-a.over:
+		return ErrStopped
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (a *Agent) send(ctx context.Context, r request) error {
+	select {
+	case a.inbox <- r:
+		return nil
+	case <-a.over:
+		return ErrStopped
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// ID is the host's name.
+func (a *Agent) ID() string { return a.cfg.Host.ID }
+
+// View is the arithmetic laid open.
+func (a *Agent) View(ctx context.Context) (v host.View, err error) {
+	err = a.Look(ctx, func(h *host.Host) { v = h.View() })
+	return v, err
+}
+
+// Verdict is the host's newest word.
+func (a *Agent) Verdict(ctx context.Context) (v host.Verdict, err error) {
+	err = a.Look(ctx, func(h *host.Host) { v = h.Verdict() })
+	return v, err
+}
+
+// Holding is every sandbox that the host charges, and every end that nobody has written.
+func (a *Agent) Holding(ctx context.Context) (sandboxes []host.Sandbox, ends []host.End, err error) {
+	err = a.Look(ctx, func(h *host.Host) { sandboxes, ends = h.View().Sandboxes, h.Unwritten() })
+	return sandboxes, ends, err
+}
+
+// Holds says what the host has of a placement now.
+func (a *Agent) Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error) {
+	err = a.Look(ctx, func(h *host.Host) { reserved, running = h.Holds(ref.ID, ref.Epoch) })
+	return reserved, running, err
+}

@@ -1,0 +1,260 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/driver"
+	"github.com/plimsoll-project/plimsoll/ticket"
+)
+
+// booter knows the boots that are under way and the processes that are watched.
+type booter struct {
+	agent *Agent
+
+	mu        sync.Mutex                   // guards what follows; never held across I/O
+	sessions  map[host.Ref]*session        // placement -> redeemed, its connection open
+	processes map[host.Ref]*driver.Process // placement -> tracked
+}
+
+// session is one redeemed ticket whose connection is open.
+type session struct {
+	ref     host.Ref
+	claims  ticket.Claims
+	granted chan struct{} // closed when its turn to start has come
+	stopped chan struct{} // closed when its admission was released
+	once    sync.Once     // closes stopped
+}
+
+func newBooter(a *Agent) *booter {
+	return &booter{agent: a, sessions: map[host.Ref]*session{}, processes: map[host.Ref]*driver.Process{}}
+}
+
+// redeem verifies the ticket, then gives its reservation up for a charge. The session is
+// known before the host is stepped, so that no start or stop can miss it.
+func (b *booter) redeem(ctx context.Context, text ticket.Text) (s *session, inLine bool, err error) {
+	keys := &b.agent.cfg.Keys
+	claims, err := keys.Verify(text, ticket.Expect{Audience: b.agent.ID()})
+	if err != nil {
+		return nil, false, api.Refuse(api.TicketRejected, "%s", err)
+	}
+	s = &session{
+		ref: host.Ref{ID: claims.AdmissionID, Epoch: claims.Epoch}, claims: claims,
+		granted: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	if !b.open(s) {
+		return nil, false, api.Refuse(api.TicketRejected, "%s", ticket.Replayed)
+	}
+	answer, err := b.agent.Do(ctx, host.Redeem{ID: s.ref.ID, Epoch: s.ref.Epoch, Identity: identity(claims)})
+	if err != nil {
+		b.abandon(s, "the redeem was not written down")
+		return nil, false, api.Refuse(api.Unavailable, "%s", err)
+	}
+	if answer.Denial != "" {
+		b.forget(s)
+		return nil, false, bootRefusal(answer.Denial)
+	}
+	return s, answer.InLine, nil
+}
+
+func identity(c ticket.Claims) host.Identity {
+	return host.Identity{Consumer: c.Consumer, Key: c.Key, Tenant: c.Tenant, Pool: c.Pool, Class: c.Class}
+}
+
+// bootRefusal says a host's denial in the words of the API. What lapsed or waits is a 503,
+// and attempt moves it; what was released, superseded or used will never boot.
+func bootRefusal(d host.Denial) *api.Refusal {
+	switch d {
+	case host.LapsedOrNever:
+		return api.Refuse(api.ReservationLapsed, "no reservation of this ticket is open on this host")
+	case host.Draining:
+		return api.Refuse(api.HostDraining, "this host takes no boots any more")
+	case host.Pressure:
+		return api.Refuse(api.HostPressure, "this host is losing memory faster than it can give it")
+	case host.StartsFull:
+		return api.Refuse(api.HostStartsFull, "the line of starts is full")
+	case host.Superseded:
+		return api.Refuse(api.TicketRejected, "%s", ticket.Superseded)
+	case host.Used:
+		return api.Refuse(api.TicketRejected, "%s", ticket.Replayed)
+	}
+	return api.Refuse(api.TicketRejected, "%s", ticket.Released)
+}
+
+// open enters a session; false when its placement has one already.
+func (b *booter) open(s *session) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sessions[s.ref] != nil || b.processes[s.ref] != nil {
+		return false
+	}
+	b.sessions[s.ref] = s
+	return true
+}
+
+func (b *booter) forget(s *session) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.sessions, s.ref)
+}
+
+// abandon gives everything back. It outlives the connection that it belongs to.
+func (b *booter) abandon(s *session, reason string) {
+	b.forget(s)
+	b.done(s.ref, reason)
+}
+
+// done reports an end, detached from whoever caused it.
+func (b *booter) done(ref host.Ref, reason string) {
+	ctx, cancel := context.WithTimeout(context.Background(), detachedFor)
+	defer cancel()
+	_, err := b.agent.Do(ctx, host.Done{ID: ref.ID, Epoch: ref.Epoch, Reason: reason})
+	if err != nil && !errors.Is(err, ErrStopped) {
+		b.agent.cfg.Log.Error("an end was not written down; it is told again after a restart", "id", ref.ID, "err", err)
+	}
+}
+
+// detachedFor bounds work that must survive its caller.
+const detachedFor = 30 * time.Second
+
+// started tells sessions whose turn has come.
+func (b *booter) started(refs []host.Ref) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, ref := range refs {
+		if s := b.sessions[ref]; s != nil {
+			close(s.granted)
+		}
+	}
+}
+
+// stop ends placements whose admission was released: a booter is told by its connection, a
+// watched process is stopped.
+func (b *booter) stop(refs []host.Ref) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, ref := range refs {
+		if s := b.sessions[ref]; s != nil {
+			s.once.Do(func() { close(s.stopped) })
+		}
+		if p := b.processes[ref]; p != nil {
+			go b.end(ref, p)
+		}
+	}
+}
+
+func (b *booter) end(ref host.Ref, p *driver.Process) {
+	if err := p.Stop(context.Background()); err != nil {
+		b.agent.cfg.Log.Error("sandbox not stopped", "id", ref.ID, "err", err)
+	}
+}
+
+// track tells the host of the process, and watches it from then on.
+func (b *booter) track(ctx context.Context, ref host.Ref, p *driver.Process, cgroup string) error {
+	b.mu.Lock()
+	b.processes[ref] = p
+	b.mu.Unlock()
+	answer, err := b.agent.Do(ctx, host.Track{
+		ID: ref.ID, Epoch: ref.Epoch,
+		Process: host.Process{Pid: p.Pid(), Start: p.StartTime(), Cgroup: cgroup},
+	})
+	if err == nil && answer.Denial == "" {
+		go b.watch(ref, p)
+		return nil
+	}
+	b.mu.Lock()
+	delete(b.processes, ref)
+	b.mu.Unlock()
+	if err != nil {
+		return api.Refuse(api.Unavailable, "%s", err)
+	}
+	return api.Refuse(api.TicketRejected, "%s", ticket.Released)
+}
+
+// watch waits for the end, however it comes: this is where a sandbox's memory, slot and
+// ticket become free, without the caller.
+func (b *booter) watch(ref host.Ref, p *driver.Process) {
+	exit := p.Wait()
+	if errors.Is(exit.Err, driver.ErrDetached) {
+		return
+	}
+	b.mu.Lock()
+	delete(b.processes, ref)
+	b.mu.Unlock()
+	b.done(ref, exit.String())
+}
+
+// adopt takes up what an earlier life of this agent left. What had not been tracked lost
+// its booter with that life; what is gone ended meanwhile.
+func (b *booter) adopt(ctx context.Context, sandboxes []host.Sandbox) {
+	for _, s := range sandboxes {
+		ref := host.Ref{ID: s.ID, Epoch: s.Epoch}
+		if s.Phase != host.Running {
+			go b.done(ref, "the agent was restarted before the boot was tracked")
+			continue
+		}
+		p, err := b.agent.cfg.Driver.Adopt(s.ID, s.Process.Pid, s.Process.Start, b.ownCgroup(s.Process.Cgroup))
+		switch {
+		case err == nil:
+			b.mu.Lock()
+			b.processes[ref] = p
+			b.mu.Unlock()
+			go b.watch(ref, p)
+			b.agent.cfg.Log.Info("sandbox re-adopted", "id", s.ID, "pid", s.Process.Pid)
+		case errors.Is(err, fs.ErrNotExist):
+			go b.done(ref, "ended while the agent was away")
+		default:
+			b.agent.cfg.Log.Error("sandbox not re-adopted; it is charged until its end is told", "id", s.ID, "err", err)
+		}
+	}
+	go b.clearStrays(sandboxes)
+}
+
+// ownCgroup is the cgroup if it is one that the driver made; a foreign one is only measured.
+func (b *booter) ownCgroup(cgroup string) string {
+	if strings.HasPrefix(cgroup, path.Clean(b.agent.cfg.Driver.Parent())+"/") {
+		return cgroup
+	}
+	return ""
+}
+
+// clearStrays removes cgroups of sandboxes that ended while nobody watched. One that still
+// holds processes nobody here knows of runs out of gate: that is said, and it is left alone.
+func (b *booter) clearStrays(known []host.Sandbox) {
+	ids := map[string]bool{}
+	for _, s := range known {
+		ids[s.ID] = s.Phase == host.Running
+	}
+	strays, err := b.agent.cfg.Driver.Sweep(func(id string) bool { return ids[id] })
+	if err != nil {
+		b.agent.cfg.Log.Error("left-over cgroups not swept", "err", err)
+		return
+	}
+	for _, s := range strays {
+		if len(s.PIDs) > 0 {
+			b.agent.cfg.Log.Warn("a sandbox runs out of gate: no ledger knows it", "id", s.ID, "cgroup", s.Cgroup, "pids", s.PIDs)
+		} else if err := b.agent.cfg.Driver.Remove(s.ID); err != nil {
+			b.agent.cfg.Log.Error("left-over cgroup not removed", "id", s.ID, "err", err)
+		}
+	}
+}
+
+// detach lets every sandbox go on without this agent.
+func (b *booter) detach() {
+	b.mu.Lock()
+	processes := make([]*driver.Process, 0, len(b.processes))
+	for _, p := range b.processes {
+		processes = append(processes, p)
+	}
+	b.mu.Unlock()
+	for _, p := range processes {
+		p.Detach()
+	}
+}

@@ -1,0 +1,280 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/client/boot"
+	"github.com/plimsoll-project/plimsoll/ticket"
+)
+
+// maxLine bounds one request on the seam; a command with its environment is the largest.
+const maxLine = 4 << 20
+
+// Listen opens the boot seam. A socket that a killed agent left is replaced; one that
+// answers belongs to another agent and is left alone.
+func (a *Agent) Listen() (net.Listener, error) {
+	if c, err := net.Dial("unix", a.cfg.Socket); err == nil {
+		c.Close()
+		return nil, fmt.Errorf("the socket %s is another running agent's; stop that one, or use another data directory", a.cfg.Socket)
+	}
+	if err := os.Remove(a.cfg.Socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("replace the socket that an earlier agent left: %w", err)
+	}
+	l, err := net.Listen("unix", a.cfg.Socket)
+	if err != nil {
+		return nil, fmt.Errorf("open the boot seam: %w; the path must be writable and shorter than 108 bytes", err)
+	}
+	// Whoever has a ticket may boot: the ticket is the permission, not the file.
+	if err := os.Chmod(a.cfg.Socket, 0o666); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("open the boot seam to all users: %w", err)
+	}
+	return l, nil
+}
+
+// Serve answers on the seam until ctx ends.
+func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	var boots sync.WaitGroup
+	defer boots.Wait()
+	for {
+		c, err := l.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accept on the boot seam: %w", err)
+		}
+		boots.Add(1)
+		go func() {
+			defer boots.Done()
+			a.serve(ctx, c.(*net.UnixConn))
+		}()
+	}
+}
+
+// seam is one connection: one boot.
+type seam struct {
+	agent *Agent
+	conn  *net.UnixConn
+	lines chan boot.Request // closed when the other end is gone
+	peer  *unix.Ucred
+
+	sending sync.Mutex // guards writes: whole lines only
+}
+
+func (a *Agent) serve(ctx context.Context, c *net.UnixConn) {
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	s := &seam{agent: a, conn: c, lines: make(chan boot.Request, 1)}
+	if err := s.identify(); err != nil {
+		s.refuse(api.Refuse(api.Forbidden, "%s", err))
+		return
+	}
+	over := make(chan struct{})
+	defer close(over)
+	go s.read(over)
+	first, ok := <-s.lines
+	switch {
+	case !ok:
+	case first.Op == boot.OpRedeem:
+		s.redeem(ctx, first)
+	case first.Op == boot.OpRun:
+		s.run(ctx, first)
+	default:
+		s.refuse(api.Refuse(api.InvalidRequest, "op %q cannot come first: use redeem or run", first.Op))
+	}
+}
+
+// identify asks the kernel who is at the other end.
+func (s *seam) identify() error {
+	raw, err := s.conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var got error
+	err = raw.Control(func(fd uintptr) {
+		s.peer, got = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	return errors.Join(err, got)
+}
+
+func (s *seam) read(over <-chan struct{}) {
+	defer close(s.lines)
+	in := bufio.NewScanner(s.conn)
+	in.Buffer(make([]byte, 0, 4096), maxLine)
+	for in.Scan() {
+		var q boot.Request
+		if err := json.Unmarshal(in.Bytes(), &q); err != nil {
+			s.refuse(api.Refuse(api.InvalidRequest, "a line is not a request: %s", err))
+			return
+		}
+		select {
+		case s.lines <- q:
+		case <-over:
+			return
+		}
+	}
+	if errors.Is(in.Err(), bufio.ErrTooLong) {
+		s.refuse(api.Refuse(api.BodyTooLarge, "a line is longer than %d bytes", maxLine))
+	}
+}
+
+func (s *seam) send(r boot.Reply) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	_, err = s.conn.Write(append(line, '\n'))
+	return err
+}
+
+func (s *seam) refuse(err error) {
+	r, ok := api.AsRefusal(err)
+	if !ok {
+		r = api.Refuse(api.Internal, "%s", err)
+	}
+	s.send(boot.Reply{Event: boot.EvRefused, Code: r.Code, Detail: r.Detail})
+}
+
+// begin redeems and waits for the start. Nil means that everything was given back, and
+// the other end was told if it is still there.
+func (s *seam) begin(ctx context.Context, text string) *session {
+	b := s.agent.booter
+	b1, inLine, err := b.redeem(ctx, ticket.Text(text))
+	if err != nil {
+		s.refuse(err)
+		return nil
+	}
+	if inLine && !s.wait(ctx, b1) {
+		b.abandon(b1, "abandoned while it waited for a start")
+		return nil
+	}
+	return b1
+}
+
+// wait holds a place in the line of starts. It is given up when the other end goes, when
+// the admission is released, or when the agent stops.
+func (s *seam) wait(ctx context.Context, b *session) bool {
+	s.send(boot.Reply{Event: boot.EvInLine, ID: b.ref.ID, Epoch: b.ref.Epoch})
+	select {
+	case <-b.granted:
+		return true
+	case <-b.stopped:
+		s.refuse(api.Refuse(api.TicketRejected, "%s", ticket.Released))
+	case <-ctx.Done():
+	case _, open := <-s.lines:
+		if open {
+			s.refuse(api.Refuse(api.InvalidRequest, "nothing may be sent before the start is granted"))
+		}
+	}
+	return false
+}
+
+// redeem serves a booter: until Track everything lives by this connection.
+func (s *seam) redeem(ctx context.Context, first boot.Request) {
+	b := s.begin(ctx, first.Ticket)
+	if b == nil {
+		return
+	}
+	s.send(boot.Reply{Event: boot.EvStart, ID: b.ref.ID, Epoch: b.ref.Epoch, MemoryMB: b.claims.Memory.FloorMiB()})
+	tracked, reason := s.follow(ctx, b)
+	if tracked || ctx.Err() != nil {
+		s.agent.booter.forget(b)
+		return
+	}
+	s.agent.booter.abandon(b, reason)
+}
+
+// follow takes the booter's words until it has tracked and gone, or said Done.
+func (s *seam) follow(ctx context.Context, b *session) (tracked bool, reason string) {
+	stopped := b.stopped
+	for {
+		select {
+		case <-stopped:
+			s.send(boot.Reply{Event: boot.EvStop})
+			stopped = nil
+		case q, open := <-s.lines:
+			switch {
+			case !open:
+				return tracked, "the booter's connection closed before it tracked the boot"
+			case q.Op == boot.OpTrack:
+				tracked = s.track(ctx, b, q) || tracked
+			case q.Op == boot.OpDone:
+				s.agent.booter.abandon(b, reasonOf(q))
+				s.send(boot.Reply{Event: boot.EvDone})
+				return true, ""
+			default:
+				s.refuse(api.Refuse(api.InvalidRequest, "op %q has no place here: use track or done", q.Op))
+			}
+		}
+	}
+}
+
+func reasonOf(q boot.Request) string {
+	if q.Reason == "" {
+		return "done, as its booter said"
+	}
+	return q.Reason
+}
+
+// track watches a process that somebody else started.
+func (s *seam) track(ctx context.Context, b *session, q boot.Request) bool {
+	if err := s.trackable(q); err != nil {
+		s.refuse(err)
+		return false
+	}
+	start, err := s.agent.cfg.Machine.StartTime(q.Pid)
+	if err != nil {
+		s.refuse(api.Refuse(api.InvalidRequest, "pid %d: %s", q.Pid, err))
+		return false
+	}
+	p, err := s.agent.cfg.Driver.Adopt(b.ref.ID, q.Pid, start, "")
+	if err != nil {
+		s.refuse(api.Refuse(api.InvalidRequest, "%s", err))
+		return false
+	}
+	if err := s.agent.booter.track(ctx, b.ref, p, q.Cgroup); err != nil {
+		p.Detach()
+		s.refuse(err)
+		return false
+	}
+	s.send(boot.Reply{Event: boot.EvTracked, ID: b.ref.ID, Epoch: b.ref.Epoch, Pid: q.Pid})
+	return true
+}
+
+// trackable refuses a process that is not the other end's to give, and a cgroup that
+// cannot be measured.
+func (s *seam) trackable(q boot.Request) error {
+	info, err := os.Stat(fmt.Sprintf("/proc/%d", q.Pid))
+	if err != nil {
+		return api.Refuse(api.InvalidRequest, "pid %d: no such process", q.Pid)
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	if s.peer.Uid != 0 && owner.Uid != s.peer.Uid {
+		return api.Refuse(api.Forbidden, "pid %d belongs to uid %d, and the booter is uid %d", q.Pid, owner.Uid, s.peer.Uid)
+	}
+	if q.Cgroup == "" {
+		return nil
+	}
+	if _, err := s.agent.cfg.Machine.ResidentCgroup(q.Cgroup); err != nil {
+		return api.Refuse(api.InvalidRequest, "cgroup %s cannot be measured: %s", q.Cgroup, err)
+	}
+	return nil
+}
