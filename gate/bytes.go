@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // Bytes is an amount of memory. Its arithmetic saturates instead of wrapping, so
@@ -14,6 +15,7 @@ const (
 	KiB Bytes = 1 << 10
 	MiB Bytes = 1 << 20
 	GiB Bytes = 1 << 30
+	PiB Bytes = 1 << 50
 
 	maxBytes Bytes = math.MaxInt64
 	minBytes Bytes = math.MinInt64
@@ -58,12 +60,41 @@ func (b Bytes) Sub(c Bytes) Bytes {
 func (b Bytes) Positive() Bytes { return max(b, 0) }
 
 // Permille returns n thousandths of b, rounded down, saturated.
-func (b Bytes) Permille(n int64) Bytes {
-	whole, rest := int64(b)/1000, int64(b)%1000
-	if n != 0 && abs(whole) > math.MaxInt64/abs(n)-1 {
-		return maxBytes
+func (b Bytes) Permille(n int64) Bytes { return b.Scale(n, 1000) }
+
+// Scale returns b × num / den, rounded towards minus infinity, saturated. The product is
+// taken in 128 bits, so nothing is lost on the way. den must be above zero.
+func (b Bytes) Scale(num, den int64) Bytes {
+	negative := (b < 0) != (num < 0)
+	hi, lo := bits.Mul64(magnitude(int64(b)), magnitude(num))
+	if hi >= uint64(den) { // the quotient needs more than 64 bits
+		return saturated(negative)
 	}
-	return Bytes(whole*n + rest*n/1000)
+	q, rest := bits.Div64(hi, lo, uint64(den))
+	switch {
+	case q > math.MaxInt64:
+		return saturated(negative)
+	case !negative:
+		return Bytes(q)
+	case rest > 0:
+		q++
+	}
+	return -Bytes(q)
+}
+
+func saturated(negative bool) Bytes {
+	if negative {
+		return minBytes
+	}
+	return maxBytes
+}
+
+// magnitude is |n|, which for the least int64 fits only without a sign.
+func magnitude(n int64) uint64 {
+	if n < 0 {
+		return -uint64(n)
+	}
+	return uint64(n)
 }
 
 // FloorMiB returns b in whole MiB, rounded towards minus infinity: what a host may say it has.
@@ -90,11 +121,4 @@ func (b Bytes) String() string {
 		return fmt.Sprintf("%d MiB", int64(b/MiB))
 	}
 	return fmt.Sprintf("%.1f MiB", float64(b)/float64(MiB))
-}
-
-func abs(n int64) int64 {
-	if n < 0 {
-		return -n
-	}
-	return n
 }

@@ -76,8 +76,51 @@ type Dim struct {
 	N    int64
 }
 
+// SandboxDim is the dimension that every sandbox takes at least one of.
+const SandboxDim = "sandboxes"
+
+// Takes is how much of a dimension a sandbox takes.
+func (a *Ask) Takes(name string) int64 {
+	var n int64
+	for _, d := range a.Dims {
+		if d.Name == name {
+			n = d.N
+		}
+	}
+	if name == SandboxDim {
+		return max(n, 1)
+	}
+	return n
+}
+
 // Label is one name and value that a host must carry to take an ask.
 type Label struct{ Name, Value string }
+
+// What one ask may count for at most, so that no sum of them can wrap.
+const (
+	maxMemory   = PiB
+	maxCPUMilli = 1 << 40
+)
+
+// Fault names what is not an amount at all in an ask, or "". A negative figure would be a
+// credit, and a dimension named twice would be counted once. Memory may be zero: what is
+// backed by hugepages counts in that dimension only.
+func (a *Ask) Fault() string {
+	switch {
+	case a.Memory < 0 || a.Memory > maxMemory:
+		return "memory"
+	case a.CPUMilli < 0 || a.CPUMilli > maxCPUMilli:
+		return "cpu"
+	case a.Rule.Permille < 0 || a.Rule.Floor < 0:
+		return "reserve"
+	}
+	for i, d := range a.Dims {
+		if d.N < 0 || (i > 0 && a.Dims[i-1].Name >= d.Name) {
+			return d.Name
+		}
+	}
+	return ""
+}
 
 // Reserve is what an ask is charged at least: configured for the stateful and on a
 // committed host, else max(fraction × configured, floor), never above configured.
@@ -99,14 +142,19 @@ type Usage struct {
 	Settled  bool  // a sample at least SettleAfter past the boot has seen it
 }
 
-// Charge is what a running sandbox counts for: max(resident, reserve), or configured
-// for the stateful and on a committed host (a stateful one above its size counts as it is).
-func Charge(a Ask, m Mode, u Usage) Bytes {
+// Cover is what stands under a running sandbox whatever it holds: its need, until its
+// rule drops it.
+func Cover(a Ask, m Mode, u Usage) Bytes {
 	if a.Rule.Until == UntilSettled && u.Settled && !a.Stateful && m == WorkingSet {
-		return u.Resident
+		return 0
 	}
-	return max(u.Resident, Need(a, m))
+	return Need(a, m)
 }
+
+// Charge is what a running sandbox counts for: max(resident, reserve), or configured
+// for the stateful and on a committed host (one above its size counts as it is). It is
+// never below the need while that stands, so a boot moves nothing when it redeems.
+func Charge(a Ask, m Mode, u Usage) Bytes { return max(u.Resident, Cover(a, m, u)) }
 
 // Limit is one bound on the host's memory with what counts against it: the machine,
 // an ancestor cgroup, or the agent's own budget.
@@ -171,11 +219,11 @@ type Weights struct{ Core, GiB, StreamRestore int64 }
 func DefaultWeights() Weights { return Weights{Core: 600, GiB: 300, StreamRestore: 5000} }
 
 // Score is a host's desirability in thousandths, more is emptier. Both amounts are net
-// of charges and reservations. Integers, so that it is the same on every machine.
+// of charges and reservations. Saturated integers, so that it is the same on every machine.
 func Score(w Weights, freeCPUMilli int64, free Bytes, streamRestore bool) int64 {
-	s := w.Core*freeCPUMilli/1000 + w.GiB*(free.FloorMiB())/1024
+	s := Bytes(freeCPUMilli).Permille(w.Core).Add(Bytes(free.FloorMiB()).Scale(w.GiB, 1024))
 	if streamRestore {
-		s += w.StreamRestore
+		s = s.Add(Bytes(w.StreamRestore))
 	}
-	return s
+	return int64(s)
 }

@@ -6,31 +6,37 @@ import "slices"
 // boots under pressure and cordon; a draining host, a lost bet and a full line refuse
 // before anything is closed.
 func (h *Host) redeem(e Redeem) {
-	entry, known := h.ledger.Get(e.ID)
-	if !known || !h.isOpen(e.ID, e.Epoch) {
-		h.answer(Answer{Denial: h.whyNot(e.ID, e.Epoch, entry, known)})
+	if reserved, _ := h.Holds(e.ID, e.Epoch); !reserved {
+		h.answer(Answer{Denial: h.whyNot(e.ID, e.Epoch)})
 		return
 	}
 	if denial := h.refusesBoot(); denial != "" {
 		h.answer(Answer{Denial: denial})
 		return
 	}
-	entry, _, _ = h.ledger.Redeem(h.now, e.ID, e.Epoch)
-	h.recordClosed(e.ID)
-	s := &Sandbox{ID: e.ID, Epoch: e.Epoch, Identity: e.Identity, Ask: entry.Ask, Phase: InLine, Redeemed: h.now}
+	entry, _ := h.ledger.Redeem(h.now, e.ID, e.Epoch)
+	closed, _ := h.ledger.Get(e.ID)
+	h.recordEntry(closed)
+	s := h.blank()
+	*s = Sandbox{ID: e.ID, Epoch: e.Epoch, Identity: e.Identity, Ask: entry.Ask, Redeemed: h.now}
+	h.admitToBoot(s)
 	h.charge(s)
-	h.line = append(h.line, s.ID)
 	h.recordSandbox(s)
-	h.grantStarts()
-	h.fx.Starts = slices.DeleteFunc(h.fx.Starts, func(r Ref) bool { return r.ID == s.ID })
 	h.answer(Answer{InLine: s.Phase == InLine})
 }
 
-func (h *Host) isOpen(id string, epoch int64) bool {
-	reserved, _ := h.Holds(id, epoch)
-	return reserved
+// admitToBoot gives a sandbox a start, or the next place in the line.
+func (h *Host) admitToBoot(s *Sandbox) {
+	if h.starting < h.cfg.MaxStarts {
+		s.Phase = Starting
+		return
+	}
+	h.turn++
+	s.Phase, s.Turn = InLine, h.turn
+	h.line = append(h.line, s.ID)
 }
 
+// refusesBoot says what stands against any boot now.
 func (h *Host) refusesBoot() Denial {
 	switch {
 	case h.intake == IntakeDraining:
@@ -96,13 +102,12 @@ func (h *Host) done(e Done) {
 	case InLine:
 		h.line = slices.DeleteFunc(h.line, func(id string) bool { return id == s.ID })
 	}
-	h.discharge(s)
-	h.recordGone(s)
 	end := End{ID: s.ID, Epoch: s.Epoch, How: Exited, Reason: e.Reason}
 	if e.Evicted {
 		end.How = Evicted
 	}
 	h.end(end)
-	h.recordEnd(end)
+	h.recordGone(s)
+	h.discharge(s)
 	h.answer(Answer{})
 }

@@ -5,19 +5,42 @@ import "github.com/plimsoll-project/plimsoll/gate"
 // The sums over sandboxes change only here, in charge, discharge and see, so that
 // CheckInvariants can prove them against the set.
 
+// charge begins to count a sandbox.
 func (h *Host) charge(s *Sandbox) {
 	h.sandboxes[s.ID] = s
-	h.cpu += s.Ask.CPUMilli
+	h.count(s, +1)
 	if s.Phase == Starting {
 		h.starting++
 	}
 	h.add(s)
 }
 
+// discharge ends that. Nothing of the sandbox may be used afterwards.
 func (h *Host) discharge(s *Sandbox) {
 	delete(h.sandboxes, s.ID)
-	h.cpu -= s.Ask.CPUMilli
+	h.count(s, -1)
 	h.subtract(s)
+	*s = Sandbox{}
+	h.spare = append(h.spare, s)
+}
+
+// blank returns a sandbox to be filled, an ended one if there is any.
+func (h *Host) blank() *Sandbox {
+	last := len(h.spare) - 1
+	if last < 0 {
+		return &Sandbox{}
+	}
+	s := h.spare[last]
+	h.spare = h.spare[:last]
+	return s
+}
+
+// count adds what a sandbox takes beside memory to the sums, or takes it out again.
+func (h *Host) count(s *Sandbox, sign int64) {
+	h.cpu += s.Ask.CPUMilli * sign
+	for i := range h.dims {
+		h.dims[i] += s.Ask.Takes(h.cfg.Dims[i].Name) * sign
+	}
 }
 
 // see takes over what a sample saw of a sandbox.

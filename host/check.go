@@ -16,8 +16,8 @@ func (h *Host) CheckInvariants() error {
 		return err
 	}
 	for id, s := range h.sandboxes {
-		if reserved, _ := h.ledger.Get(id); reserved.Gen == s.Epoch && h.ledger.Held(id) > 0 {
-			return fmt.Errorf("sandbox %s: runs, and its reservation %d is still open", id, s.Epoch)
+		if e, open := h.ledger.Open(id); open {
+			return fmt.Errorf("sandbox %s: %d runs, and reservation %d is open", id, s.Epoch, e.Gen)
 		}
 		if s.Ask.Stateful && h.Charge(s) < s.Ask.Memory {
 			return fmt.Errorf("sandbox %s: stateful, configured %s, charged %s", id, s.Ask.Memory, h.Charge(s))
@@ -25,6 +25,18 @@ func (h *Host) CheckInvariants() error {
 		if inLine := slices.Contains(h.line, id); inLine != (s.Phase == InLine) {
 			return fmt.Errorf("sandbox %s: phase %s, in line %v", id, s.Phase, inLine)
 		}
+	}
+	return h.checkLine()
+}
+
+func (h *Host) checkLine() error {
+	var last int64
+	for _, id := range h.line {
+		s := h.sandboxes[id]
+		if s == nil || s.Turn < last {
+			return fmt.Errorf("the line %v is not in order, or %s is gone", h.line, id)
+		}
+		last = s.Turn
 	}
 	if h.starting < h.cfg.MaxStarts && len(h.line) > 0 {
 		return fmt.Errorf("%d wait for a start while %d of %d are taken", len(h.line), h.starting, h.cfg.MaxStarts)
@@ -35,11 +47,15 @@ func (h *Host) CheckInvariants() error {
 func (h *Host) checkSums() error {
 	var unresident, resident gate.Bytes
 	var cpu int64
+	dims := make([]int64, len(h.cfg.Dims))
 	starting := 0
 	for _, s := range h.sandboxes {
 		unresident += h.Charge(s).Sub(s.Usage.Resident).Positive()
 		resident += s.Usage.Resident
 		cpu += s.Ask.CPUMilli
+		for i, d := range h.cfg.Dims {
+			dims[i] += s.Ask.Takes(d.Name)
+		}
 		if s.Phase == Starting {
 			starting++
 		}
@@ -47,6 +63,9 @@ func (h *Host) checkSums() error {
 	if unresident != h.unresident || resident != h.resident || cpu != h.cpu || starting != h.starting {
 		return fmt.Errorf("host says %s unresident, %s resident, %d cpu, %d starting; its sandboxes %s, %s, %d, %d",
 			h.unresident, h.resident, h.cpu, h.starting, unresident, resident, cpu, starting)
+	}
+	if !slices.Equal(dims, h.dims) {
+		return fmt.Errorf("host says its sandboxes take %v of its dimensions, they take %v", h.dims, dims)
 	}
 	return nil
 }

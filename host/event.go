@@ -23,7 +23,7 @@ type Renew struct {
 }
 
 // Release ends (ID, Gen) and whatever is lower: a reservation at once, a running sandbox
-// by stopping it, which Done then reports.
+// by stopping it, which Done then reports. A Reserve that it overtook finds itself closed.
 type Release struct {
 	ID  string
 	Gen int64
@@ -71,7 +71,7 @@ type Resident struct {
 	Swapped gate.Bytes
 }
 
-// SetIntake is an operator's order: open, cordoned or draining.
+// SetIntake is an operator's order: open, cordoned or draining. It outlives a restart.
 type SetIntake struct{ Intake Intake }
 
 // Acked says that a replica has written an end.
@@ -114,6 +114,7 @@ const (
 	StartsFull    Denial = "starts_full"
 	LacksDim      Denial = "lacks_dimension"
 	LacksLabel    Denial = "lacks_label"
+	Invalid       Denial = "invalid"           // no figure that could be counted; Detail names it
 	Superseded    Denial = "superseded"        // a higher generation was seen
 	Closed        Denial = "closed"            // released, or refused, under this generation
 	Used          Denial = "used"              // redeemed before

@@ -42,7 +42,7 @@ type Config struct {
 }
 
 // SandboxDim is the dimension that every sandbox takes one of, where a host declares it.
-const SandboxDim = "sandboxes"
+const SandboxDim = gate.SandboxDim
 
 // DefaultConfig is the configuration table's.
 func DefaultConfig(id string, cores int) Config {
@@ -88,6 +88,7 @@ type Sandbox struct {
 	Phase    Phase
 	Process  Process
 	Redeemed Instant
+	Turn     int64 // its place among all that ever waited for a start here
 	Tracked  Instant
 	Usage    gate.Usage
 	Swapped  gate.Bytes
@@ -135,25 +136,34 @@ type Host struct {
 	unresident gate.Bytes // Σ (charge − resident)⁺ over sandboxes
 	resident   gate.Bytes // Σ resident over sandboxes
 	cpu        int64      // Σ thousandths of a core over sandboxes
+	dims       []int64    // Σ over sandboxes of each dimension of the configuration
 	starting   int        // sandboxes in phase Starting
+	turn       int64      // the last that was given out
 
 	meter  meter
 	valve  *pressure.Valve
 	intake Intake // what the operator ordered: IntakeOpen, IntakeCordoned or IntakeDraining
 
+	left        []gate.Dim // of each declared dimension, as the last verdict has it
 	published   Verdict
 	publishedAt Instant
 
 	fx     Effects // reused by each Step
 	lapsed []ledger.Entry
+	spare  []*Sandbox // ended ones, to be used again
 }
 
 // New returns a host that holds nothing, under an incarnation from the store's sequence.
 func New(cfg Config, incarnation int64) *Host {
+	names := make([]string, len(cfg.Dims))
+	for i, d := range cfg.Dims {
+		names[i] = d.Name
+	}
 	return &Host{
 		cfg: cfg, incarnation: incarnation,
-		ledger:    ledger.New(cfg.BootWithin),
+		ledger:    ledger.New(cfg.BootWithin, names...),
 		sandboxes: map[string]*Sandbox{}, ends: map[Ref]End{},
+		dims:  make([]int64, len(cfg.Dims)),
 		valve: pressure.NewValve(cfg.Marks), intake: IntakeOpen,
 		publishedAt: -heartbeat,
 	}
@@ -210,14 +220,13 @@ func (h *Host) advance(now Instant) {
 	h.sequence = max(h.sequence+1, int64(h.now/time.Microsecond))
 	h.lapsed = h.ledger.Advance(h.now, h.lapsed[:0])
 	for _, e := range h.lapsed {
-		end := End{ID: e.ID, Epoch: e.Gen, How: Lapsed, Reason: "not redeemed in time"}
-		h.end(end)
+		h.end(End{ID: e.ID, Epoch: e.Gen, How: Lapsed, Reason: "not redeemed in time"})
 		h.recordEntry(e)
-		h.recordEnd(end)
 	}
 }
 
-// end notes an end that replicas must hear of.
+// end notes an end that replicas must hear of. It is written down before what ended is:
+// a torn record leaves an end told too early, which Done tells again, but none forgotten.
 func (h *Host) end(e End) {
 	ref := Ref{e.ID, e.Epoch}
 	if _, told := h.ends[ref]; told {
@@ -225,13 +234,14 @@ func (h *Host) end(e End) {
 	}
 	h.ends[ref] = e
 	h.fx.Ends = append(h.fx.Ends, e)
+	h.record(endRecord(e))
 }
 
 // acked forgets an end that a replica has written.
 func (h *Host) acked(e Acked) {
 	if _, ok := h.ends[Ref(e)]; ok {
 		delete(h.ends, Ref(e))
-		h.fx.Records = append(h.fx.Records, Record{Kind: RecordEnd, ID: e.ID, Epoch: e.Epoch, Gone: true})
+		h.record(Record{Kind: RecordEnd, ID: e.ID, Epoch: e.Epoch, Gone: true})
 	}
 }
 

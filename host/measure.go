@@ -7,74 +7,126 @@ import (
 	"github.com/plimsoll-project/plimsoll/pressure"
 )
 
+// BudgetLimit is the name of the limit that an operator set for the agent's own sandboxes.
+const BudgetLimit = "budget"
+
 // meter is what the last samples said.
 type meter struct {
-	seen     bool // a sample has come; before that nothing is free
+	seen     bool // a sound sample has come; before that nothing is free
 	limits   []gate.Limit
 	free     gate.Bytes
 	binding  string // the limit with the least room
 	headroom gate.Bytes
 	reading  pressure.Reading
-	growth   trend
+	growth   []trend // of each limit: the use under it that no charge answers for
 }
 
-// sample takes over what was measured and lets the valve look at it.
+// sample takes over what was measured and lets the valve look at it. What cannot be a
+// measurement is refused whole, and until a sound one comes nothing is free.
 func (h *Host) sample(e Sample) {
+	if fault := e.fault(); fault != "" {
+		h.meter.seen, h.meter.limits, h.meter.free = false, h.meter.limits[:0], 0
+		h.answer(Answer{Denial: Invalid, Detail: fault})
+		return
+	}
 	for _, r := range e.Sandboxes {
 		if s := h.sandboxes[r.ID]; s != nil {
 			h.see(s, r)
 		}
 	}
+	h.measure(e)
+	if !h.meter.seen {
+		return
+	}
+	if e.Full {
+		h.watchGrowth()
+	}
+	h.read(e)
+	h.valve.Step(h.now, h.meter.reading)
+}
+
+// fault names the figure that is no measurement, or "".
+func (e *Sample) fault() string {
+	for _, l := range e.Limits {
+		if l.Size < 0 || l.Used < 0 {
+			return l.Name
+		}
+	}
+	for _, r := range e.Sandboxes {
+		if r.Bytes < 0 || r.Bytes > gate.PiB || r.Swapped < 0 {
+			return r.ID
+		}
+	}
+	switch {
+	case e.Budget < 0:
+		return BudgetLimit
+	case e.Some < 0 || e.FullPSI < 0:
+		return "psi"
+	}
+	return ""
+}
+
+// measure takes the limits over, the operator's budget as one more.
+func (h *Host) measure(e Sample) {
 	m := &h.meter
-	m.seen = len(e.Limits) > 0 || e.Budget > 0
 	m.limits = append(m.limits[:0], e.Limits...)
 	if e.Budget > 0 {
 		m.limits = append(m.limits, gate.Limit{Name: BudgetLimit, Size: e.Budget, Used: h.resident})
 	}
+	m.seen = len(m.limits) > 0
+	m.free, m.binding = gate.Free(m.limits)
 	m.headroom = h.cfg.Headroom
-	if m.headroom == 0 {
+	if m.headroom <= 0 {
 		m.headroom = gate.DefaultHeadroom(m.limits)
 	}
-	was := m.binding
-	m.free, m.binding = gate.Free(m.limits)
-	if m.binding != was {
-		m.growth.reset()
-	}
-	if e.Full {
-		m.growth.add(h.now, h.uncovered())
-	}
-	h.read(e)
 }
 
-// BudgetLimit is the name of the limit that an operator set for the agent's own sandboxes.
-const BudgetLimit = "budget"
-
+// read makes of the account what the valve looks at.
 func (h *Host) read(e Sample) {
 	m := &h.meter
 	m.reading = pressure.Reading{
 		Free: m.free, Headroom: m.headroom,
 		Spare:  m.free.Sub(h.unresident).Sub(h.ledger.Total()),
-		Growth: m.growth.perSecond(),
+		Growth: h.growth(),
 		PSI:    e.PSI, Some: e.Some, Full: e.FullPSI,
-	}
-	if m.seen {
-		h.valve.Step(h.now, m.reading)
 	}
 }
 
-// uncovered is the use under the binding limit that no charge answers for: what sandboxes
-// hold above their reserve, and whatever else lives under that limit.
-func (h *Host) uncovered() gate.Bytes {
+// watchGrowth notes, under each limit, the use that no charge answers for: what sandboxes
+// hold above their cover, and whatever else lives there. Each limit has its own history,
+// so one that binds by turns with another forgets nothing.
+func (h *Host) watchGrowth() {
+	m := &h.meter
 	var above gate.Bytes
 	for _, s := range h.sandboxes {
-		above = above.Add(s.Usage.Resident.Sub(gate.Need(s.Ask, h.cfg.Mode)).Positive())
+		above = above.Add(s.Usage.Resident.Sub(gate.Cover(s.Ask, h.cfg.Mode, s.Usage)).Positive())
 	}
-	for _, l := range h.meter.limits {
-		if l.Name == h.meter.binding {
-			return above.Add(l.Used.Sub(h.resident).Positive())
+	if len(m.growth) != len(m.limits) {
+		m.growth = make([]trend, len(m.limits))
+	}
+	for i, l := range m.limits {
+		if m.growth[i].of != l.Name {
+			m.growth[i] = trend{of: l.Name}
+		}
+		m.growth[i].add(h.now, above.Add(l.Used.Sub(h.resident).Positive()))
+	}
+}
+
+// growth is the rise a second, under the binding limit, that no charge covers. A boot that
+// no sample has seen yet grows as other use, within what it is charged.
+func (h *Host) growth() gate.Bytes {
+	var booting gate.Bytes
+	for _, s := range h.sandboxes {
+		if s.Usage.Resident == 0 {
+			booting = booting.Add(s.unresident)
 		}
 	}
-	return above
+	for i := range h.meter.growth {
+		if t := &h.meter.growth[i]; t.of == h.meter.binding {
+			return t.perSecond(booting)
+		}
+	}
+	return 0
 }
 
 // account is what the load line is drawn from.
@@ -87,6 +139,7 @@ func (h *Host) account() gate.Account {
 
 // trend is the rise of an amount over the last second.
 type trend struct {
+	of     string // the limit's name
 	at     [trendPoints]Instant
 	amount [trendPoints]gate.Bytes
 	n      int // points held, oldest first
@@ -96,8 +149,6 @@ const (
 	trendPoints = 24
 	trendSpan   = time.Second
 )
-
-func (t *trend) reset() { t.n = 0 }
 
 // add notes a point and drops those that are no longer needed to look back one span.
 func (t *trend) add(now Instant, amount gate.Bytes) {
@@ -115,8 +166,9 @@ func (t *trend) add(now Instant, amount gate.Bytes) {
 	t.n++
 }
 
-// perSecond is the rise a second over what is held, zero below half a span of history.
-func (t *trend) perSecond() gate.Bytes {
+// perSecond is the rise a second over what is held, beyond what is covered; zero below
+// half a span of history.
+func (t *trend) perSecond(covered gate.Bytes) gate.Bytes {
 	if t.n < 2 {
 		return 0
 	}
@@ -124,6 +176,6 @@ func (t *trend) perSecond() gate.Bytes {
 	if span < trendSpan/2 {
 		return 0
 	}
-	rise := t.amount[t.n-1].Sub(t.amount[0]).Positive()
-	return gate.Bytes(float64(rise) / span.Seconds())
+	rise := t.amount[t.n-1].Sub(t.amount[0]).Sub(covered).Positive()
+	return rise.Scale(int64(time.Second), int64(span))
 }

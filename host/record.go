@@ -17,6 +17,7 @@ const (
 	RecordReservation RecordKind = "reservation"
 	RecordSandbox     RecordKind = "sandbox"
 	RecordEnd         RecordKind = "end"
+	RecordIntake      RecordKind = "intake" // the operator's order; it has no id
 )
 
 // Record is what must survive the agent: a restarted one boots nothing twice, re-opens
@@ -36,10 +37,14 @@ type Record struct {
 	Phase    Phase    `json:"phase,omitempty"`
 	Process  Process  `json:"process,omitzero"`
 	Redeemed Instant  `json:"redeemed,omitempty"`
+	Turn     int64    `json:"turn,omitempty"`
 	Tracked  Instant  `json:"tracked,omitempty"`
+	Stopping bool     `json:"stopping,omitempty"`
 
 	How    Outcome `json:"how,omitempty"` // of an end
 	Reason string  `json:"reason,omitempty"`
+
+	Intake Intake `json:"intake,omitempty"` // of an order
 }
 
 // Name is what a later record of the same thing has in common with this one.
@@ -72,27 +77,18 @@ func entryRecord(e ledger.Entry) Record {
 	return Record{Kind: RecordReservation, ID: e.ID, Epoch: e.Gen, State: e.State, Need: e.Need, Until: e.Until, Ask: e.Ask}
 }
 
-// recordClosed writes an id's reservation down as the ledger has it now.
-func (h *Host) recordClosed(id string) {
-	if e, ok := h.ledger.Get(id); ok {
-		h.recordEntry(e)
-	}
-}
-
 func (h *Host) recordSandbox(s *Sandbox) { h.record(sandboxRecord(s)) }
 
 func sandboxRecord(s *Sandbox) Record {
 	return Record{
 		Kind: RecordSandbox, ID: s.ID, Epoch: s.Epoch, Ask: s.Ask, Identity: s.Identity, Phase: s.Phase,
-		Process: s.Process, Redeemed: s.Redeemed, Tracked: s.Tracked,
+		Process: s.Process, Redeemed: s.Redeemed, Turn: s.Turn, Tracked: s.Tracked, Stopping: s.Stopping,
 	}
 }
 
 func (h *Host) recordGone(s *Sandbox) {
 	h.record(Record{Kind: RecordSandbox, ID: s.ID, Epoch: s.Epoch, Gone: true})
 }
-
-func (h *Host) recordEnd(e End) { h.record(endRecord(e)) }
 
 func endRecord(e End) Record {
 	return Record{Kind: RecordEnd, ID: e.ID, Epoch: e.Epoch, How: e.How, Reason: e.Reason}
@@ -108,37 +104,57 @@ func (h *Host) Records() []Record {
 	for _, e := range h.ends {
 		out = append(out, endRecord(e))
 	}
+	if h.intake != IntakeOpen {
+		out = append(out, Record{Kind: RecordIntake, Intake: h.intake})
+	}
 	slices.SortFunc(out, func(a, b Record) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Epoch, b.Epoch))
 	})
 	return out
 }
 
-// Restore returns the host that the records describe, under the same incarnation. The
-// shell then says Done of every sandbox that is not there any more: one that had not been
-// tracked lost its redeemer with the old agent.
+// Restore returns the host that the records describe, under the same incarnation; a later
+// record of the same name replaces an earlier one. The shell then says Done of every
+// sandbox that is not there any more: one that had not been tracked lost its redeemer with
+// the old agent. Until the first sample nothing is free, and every charge counts as not
+// yet touched.
 func Restore(cfg Config, incarnation int64, now Instant, records []Record) *Host {
 	h := New(cfg, incarnation)
 	h.now = now
+	last := make(map[Name]Record, len(records)) // name -> what holds of it
 	for _, r := range records {
-		switch {
-		case r.Expired(now):
-		case r.Kind == RecordReservation:
-			h.ledger.Restore(ledger.Entry{ID: r.ID, Gen: r.Epoch, State: r.State, Need: r.Need, Until: r.Until, Ask: r.Ask})
-		case r.Kind == RecordSandbox:
-			h.adopt(r)
-		case r.Kind == RecordEnd:
-			h.ends[Ref{r.ID, r.Epoch}] = End{ID: r.ID, Epoch: r.Epoch, How: r.How, Reason: r.Reason}
-		}
+		last[r.Name()] = r
 	}
+	for _, r := range last {
+		h.adopt(r)
+	}
+	slices.SortFunc(h.line, func(a, b string) int {
+		return cmp.Compare(h.sandboxes[a].Turn, h.sandboxes[b].Turn)
+	})
 	return h
 }
 
+// adopt takes one record over.
 func (h *Host) adopt(r Record) {
+	switch {
+	case r.Expired(h.now):
+	case r.Kind == RecordReservation:
+		h.ledger.Restore(ledger.Entry{ID: r.ID, Gen: r.Epoch, State: r.State, Need: r.Need, Until: r.Until, Ask: r.Ask})
+	case r.Kind == RecordSandbox:
+		h.adoptSandbox(r)
+	case r.Kind == RecordEnd:
+		h.ends[Ref{r.ID, r.Epoch}] = End{ID: r.ID, Epoch: r.Epoch, How: r.How, Reason: r.Reason}
+	case r.Kind == RecordIntake:
+		h.intake = r.Intake
+	}
+}
+
+func (h *Host) adoptSandbox(r Record) {
 	h.charge(&Sandbox{
-		ID: r.ID, Epoch: r.Epoch, Identity: r.Identity, Ask: r.Ask, Phase: r.Phase,
-		Process: r.Process, Redeemed: r.Redeemed, Tracked: r.Tracked,
+		ID: r.ID, Epoch: r.Epoch, Identity: r.Identity, Ask: r.Ask, Phase: r.Phase, Process: r.Process,
+		Redeemed: r.Redeemed, Turn: r.Turn, Tracked: r.Tracked, Stopping: r.Stopping,
 	})
+	h.turn = max(h.turn, r.Turn)
 	if r.Phase == InLine {
 		h.line = append(h.line, r.ID)
 	}

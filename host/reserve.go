@@ -9,12 +9,12 @@ import (
 
 // reserve is check and promise in one step.
 func (h *Host) reserve(e Reserve) {
-	if e.Incarnation != h.incarnation {
-		h.answer(Answer{Denial: OtherLife})
+	switch fault := faultOf(e); {
+	case fault != "":
+		h.answer(Answer{Denial: Invalid, Detail: fault})
 		return
-	}
-	if s := h.sandboxes[e.ID]; s != nil {
-		h.answer(Answer{Denial: StillRunning})
+	case e.Incarnation != h.incarnation:
+		h.answer(Answer{Denial: OtherLife})
 		return
 	}
 	switch h.ledger.Judge(h.now, e.ID, e.Gen, e.Until) {
@@ -41,32 +41,43 @@ func (h *Host) reserve(e Reserve) {
 	h.yes(e.ID)
 }
 
+// faultOf names what makes a Reserve no ask at all, or "".
+func faultOf(e Reserve) string {
+	if e.ID == "" {
+		return "id"
+	}
+	return e.Ask.Fault()
+}
+
 // refuses says why an ask gets nothing here now. What a lower generation of the same id
 // still holds is replaced, so it counts as room.
 func (h *Host) refuses(e Reserve, need gate.Bytes) (Denial, string) {
-	held := h.ledger.Held(e.ID)
-	replaced := 0
-	if held > 0 {
-		replaced = 1
+	held, replaces := h.ledger.Open(e.ID)
+	starts := h.promisedStarts()
+	if replaces {
+		starts--
 	}
 	switch {
+	case h.sandboxes[e.ID] != nil:
+		return StillRunning, ""
 	case h.intake == IntakeDraining:
 		return Draining, ""
 	case h.intake == IntakeCordoned:
 		return Cordoned, ""
 	case h.Intake() == IntakePressure:
 		return Pressure, string(h.valve.Shut())
-	case h.promisedStarts()-replaced >= h.cfg.MaxStarts+h.cfg.MaxWaitingStarts:
+	case starts >= h.cfg.MaxStarts+h.cfg.MaxWaitingStarts:
 		return StartsFull, ""
 	}
 	if name := h.lacksLabel(e.Ask); name != "" {
 		return LacksLabel, name
 	}
-	if name := h.lacksDim(e.ID, e.Ask); name != "" {
+	if name := h.lacksDim(&e.Ask, &held.Ask, replaces); name != "" {
 		return LacksDim, name
 	}
-	room := gate.Room(h.account()).Add(held)
-	if !gate.Fits(gate.FromMiB(room.Positive().FloorMiB()), need) {
+	account := h.account()
+	account.Reserved = account.Reserved.Sub(held.Need)
+	if !gate.Fits(gate.Admittable(account), need) {
 		return NoRoom, ""
 	}
 	return "", ""
@@ -83,7 +94,7 @@ func (h *Host) renew(e Renew) {
 	}
 	entry, ok := h.ledger.Renew(h.now, e.ID, e.Epoch, e.Until)
 	if !ok {
-		h.answer(Answer{Denial: h.whyNot(e.ID, e.Epoch, entry, entry.ID != "")})
+		h.answer(Answer{Denial: h.whyNot(e.ID, e.Epoch)})
 		return
 	}
 	h.recordEntry(entry)
@@ -92,21 +103,24 @@ func (h *Host) renew(e Renew) {
 
 // release ends a placement. Of a sandbox the end follows when it is gone.
 func (h *Host) release(e Release) {
-	if s := h.sandboxes[e.ID]; s != nil && s.Epoch <= e.Gen {
-		h.stop(s)
-		h.answer(Answer{Running: true})
-		return
-	}
 	if entry, closed := h.ledger.Release(h.now, e.ID, e.Gen); closed {
 		h.recordEntry(entry)
 	}
-	h.answer(Answer{})
+	s := h.sandboxes[e.ID]
+	stops := s != nil && s.Epoch <= e.Gen
+	if stops {
+		h.stop(s)
+	}
+	h.answer(Answer{Running: stops})
 }
 
 // stop asks the shell to stop a sandbox. One that waits for its start never had any
 // process, but its redeemer may be about to make one: it is told by the same word.
 func (h *Host) stop(s *Sandbox) {
-	s.Stopping = true
+	if !s.Stopping {
+		s.Stopping = true
+		h.recordSandbox(s)
+	}
 	h.fx.Stops = append(h.fx.Stops, Ref{s.ID, s.Epoch})
 }
 
@@ -118,8 +132,9 @@ func (h *Host) yes(id string) {
 
 func (h *Host) answer(a Answer) { h.fx.Answer = a }
 
-// whyNot says why (id, epoch) cannot be redeemed or renewed, from the record in its way.
-func (h *Host) whyNot(id string, epoch int64, e ledger.Entry, known bool) Denial {
+// whyNot says why (id, epoch) cannot be redeemed or renewed, from what is in its way.
+func (h *Host) whyNot(id string, epoch int64) Denial {
+	e, known := h.ledger.Get(id)
 	switch {
 	case h.sandboxes[id] != nil && h.sandboxes[id].Epoch == epoch:
 		return Used
@@ -145,15 +160,22 @@ func (h *Host) lacksLabel(a gate.Ask) string {
 	return ""
 }
 
-// lacksDim names the first hard dimension that the ask does not fit.
-func (h *Host) lacksDim(id string, a gate.Ask) string {
+// lacksDim names the first hard dimension that the ask does not fit. There is nothing of a
+// dimension that the host does not declare.
+func (h *Host) lacksDim(a, held *gate.Ask, replaces bool) string {
 	for _, d := range a.Dims {
-		if d.N > h.dimCapacity(d.Name)-h.dimUse(id, d.Name) {
+		if d.N > 0 && !h.declares(d.Name) {
 			return d.Name
 		}
 	}
-	if h.declares(SandboxDim) && h.dimUse(id, SandboxDim) >= h.dimCapacity(SandboxDim) {
-		return SandboxDim
+	for i, d := range h.cfg.Dims {
+		left := h.dimLeft(i)
+		if replaces {
+			left += held.Takes(d.Name)
+		}
+		if takes := a.Takes(d.Name); takes > 0 && takes > left {
+			return d.Name
+		}
 	}
 	return ""
 }
@@ -162,37 +184,5 @@ func (h *Host) declares(name string) bool {
 	return slices.ContainsFunc(h.cfg.Dims, func(d gate.Dim) bool { return d.Name == name })
 }
 
-// dimCapacity is zero for a dimension that the host does not declare: there is none of it.
-func (h *Host) dimCapacity(name string) int64 { return amount(h.cfg.Dims, name) }
-
-// dimUse sums a dimension over what is promised and what runs, except for one id.
-func (h *Host) dimUse(except, name string) int64 {
-	var n int64
-	h.ledger.Each(func(e ledger.Entry) {
-		if e.State == ledger.Open && e.ID != except {
-			n += takes(e.Ask, name)
-		}
-	})
-	for id, s := range h.sandboxes {
-		if id != except {
-			n += takes(s.Ask, name)
-		}
-	}
-	return n
-}
-
-func takes(a gate.Ask, name string) int64 {
-	if name == SandboxDim {
-		return max(1, amount(a.Dims, name))
-	}
-	return amount(a.Dims, name)
-}
-
-func amount(dims []gate.Dim, name string) int64 {
-	for _, d := range dims {
-		if d.Name == name {
-			return d.N
-		}
-	}
-	return 0
-}
+// dimLeft is what is left of the i-th declared dimension.
+func (h *Host) dimLeft(i int) int64 { return h.cfg.Dims[i].N - h.ledger.Dim(i) - h.dims[i] }

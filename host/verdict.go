@@ -47,7 +47,7 @@ type Verdict struct {
 	Dims          []gate.Dim // what is left of each declared dimension
 }
 
-// Stamp is the order of a host's words: incarnation first, then sequence.
+// Newer says whether v is the later word: incarnation first, then sequence.
 func (v Verdict) Newer(than Verdict) bool {
 	if v.Incarnation != than.Incarnation {
 		return v.Incarnation > than.Incarnation
@@ -73,7 +73,16 @@ func (h *Host) Intake() Intake {
 	return IntakeOpen
 }
 
-func (h *Host) setIntake(e SetIntake) { h.intake = e.Intake }
+// setIntake takes an operator's order over. Pressure is the valve's word alone.
+func (h *Host) setIntake(e SetIntake) {
+	switch {
+	case e.Intake == IntakePressure || int(e.Intake) >= len(intakeNames):
+		h.answer(Answer{Denial: Invalid, Detail: "intake " + e.Intake.String()})
+	case e.Intake != h.intake:
+		h.intake = e.Intake
+		h.record(Record{Kind: RecordIntake, Intake: e.Intake, Gone: e.Intake == IntakeOpen})
+	}
+}
 
 // Admittable is what the host can still promise now.
 func (h *Host) Admittable() gate.Bytes {
@@ -83,7 +92,7 @@ func (h *Host) Admittable() gate.Bytes {
 	return gate.Admittable(h.account())
 }
 
-// Verdict is the host's word after the last step. Its slices are the host's own.
+// Verdict is the host's word after the last step. Its slices are never written again.
 func (h *Host) Verdict() Verdict {
 	return Verdict{
 		Host: h.cfg.ID, Incarnation: h.incarnation, Sequence: h.sequence, At: h.now,
@@ -105,15 +114,42 @@ func (h *Host) maxAsk() gate.Bytes {
 	return size.Sub(h.meter.headroom).Positive()
 }
 
+// dimsLeft is what is left of each declared dimension. Whoever got a verdict may keep it,
+// so a change makes a new slice.
 func (h *Host) dimsLeft() []gate.Dim {
 	if len(h.cfg.Dims) == 0 {
 		return nil
 	}
+	if h.left != nil && !h.dimsMoved(h.left) {
+		return h.left
+	}
 	left := make([]gate.Dim, len(h.cfg.Dims))
 	for i, d := range h.cfg.Dims {
-		left[i] = gate.Dim{Name: d.Name, N: d.N - h.dimUse("", d.Name)}
+		left[i] = gate.Dim{Name: d.Name, N: h.dimLeft(i)}
 	}
+	h.left = left
 	return left
+}
+
+// dimsMoved says whether what is left of a dimension differs from what was said.
+func (h *Host) dimsMoved(said []gate.Dim) bool {
+	for i := range said {
+		if said[i].N != h.dimLeft(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// dimsTurned says whether a dimension was exhausted, or is free again, since it was
+// published: a replica that missed it would pick this host for nothing, or not at all.
+func (h *Host) dimsTurned() bool {
+	for i, d := range h.published.Dims {
+		if (d.N <= 0) != (h.dimLeft(i) <= 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // publish says whether replicas must hear now: the verdict moved enough and the last word
@@ -131,11 +167,11 @@ func (h *Host) publish() {
 }
 
 // moved says whether the verdict differs from the published one by 64 MiB, by an eighth,
-// across zero, or in its intake.
+// across zero, in its intake, or in whether a dimension is exhausted.
 func (h *Host) moved() bool {
 	now, was := h.Admittable(), h.published.Admittable
 	by := max(now.Sub(was), was.Sub(now))
-	return h.Intake() != h.published.Intake ||
+	return h.Intake() != h.published.Intake || h.dimsTurned() ||
 		by >= movedBy ||
 		(by > 0 && by >= was/8) ||
 		(now == 0) != (was == 0)

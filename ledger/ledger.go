@@ -14,7 +14,9 @@
 package ledger
 
 import (
+	"container/heap"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
@@ -69,17 +71,25 @@ const (
 
 // Ledger is the set of records. The zero value is not ready: use New.
 type Ledger struct {
-	ttl     time.Duration    // the longest that a reservation is promised for without a renewal
-	entries map[string]Entry // id -> record
-	total   gate.Bytes       // Σ need over the open ones
-	cpu     int64            // Σ thousandths of a core over the open ones
-	open    int
-	due     Instant // no record falls due before this
+	ttl     time.Duration      // the longest that a reservation is promised for without a renewal
+	records map[string]*record // id -> record
+	due     agenda             // the same records, by when something is due of them
+	spare   []*record          // forgotten ones, to be used again
+
+	total gate.Bytes // Σ need over the open ones
+	cpu   int64      // Σ thousandths of a core over the open ones
+	open  int
+	dims  []gate.Dim // Σ over the open ones of each dimension that is counted
 }
 
-// New returns an empty ledger whose reservations live for at most ttl.
-func New(ttl time.Duration) *Ledger {
-	return &Ledger{ttl: ttl, entries: map[string]Entry{}, due: never}
+// New returns an empty ledger whose reservations live for at most ttl. It sums the named
+// dimensions of what is open.
+func New(ttl time.Duration, dims ...string) *Ledger {
+	l := &Ledger{ttl: ttl, records: map[string]*record{}, dims: make([]gate.Dim, len(dims))}
+	for i, name := range dims {
+		l.dims[i].Name = name
+	}
+	return l
 }
 
 const never = Instant(1<<63 - 1)
@@ -93,38 +103,49 @@ func (l *Ledger) CPUMilli() int64 { return l.cpu }
 // Count is the number of open reservations.
 func (l *Ledger) Count() int { return l.open }
 
+// Dim is what the open reservations take of the i-th dimension given to New.
+func (l *Ledger) Dim(i int) int64 { return l.dims[i].N }
+
 // Due is the instant at which Advance next has something to do.
-func (l *Ledger) Due() Instant { return l.due }
+func (l *Ledger) Due() Instant {
+	if len(l.due) == 0 {
+		return never
+	}
+	return l.due[0].Until
+}
 
 // Get returns the record of an id.
 func (l *Ledger) Get(id string) (Entry, bool) {
-	e, ok := l.entries[id]
-	return e, ok
+	if r := l.records[id]; r != nil {
+		return r.Entry, true
+	}
+	return Entry{}, false
+}
+
+// Open returns the record of an id if it is open: a higher generation replaces it, so
+// what it holds is room for that.
+func (l *Ledger) Open(id string) (Entry, bool) {
+	e, known := l.Get(id)
+	if !known || e.State != Open {
+		return Entry{}, false
+	}
+	return e, true
 }
 
 // Judge says whether (id, gen) may be opened until then.
 func (l *Ledger) Judge(now Instant, id string, gen int64, until Instant) Verdict {
-	e, known := l.entries[id]
+	r := l.records[id]
 	switch {
-	case known && e.Gen > gen:
+	case r != nil && r.Gen > gen:
 		return Superseded
-	case known && e.Gen == gen && e.State == Open:
+	case r != nil && r.Gen == gen && r.State == Open:
 		return Same
-	case known && e.Gen == gen:
+	case r != nil && r.Gen == gen:
 		return Closed
 	case until <= now:
 		return Late
 	}
 	return Fresh
-}
-
-// Held is what the open record of an id promises: a higher generation replaces it, so it
-// is room for that.
-func (l *Ledger) Held(id string) gate.Bytes {
-	if e, ok := l.entries[id]; ok && e.State == Open {
-		return e.Need
-	}
-	return 0
 }
 
 // Reserve opens a record that Judge called Fresh, replacing a lower generation. No
@@ -142,9 +163,10 @@ func (l *Ledger) Deny(now Instant, id string, gen int64) Entry {
 }
 
 // Renew lengthens an open reservation at exactly that generation, never shortens it.
-func (l *Ledger) Renew(now Instant, id string, gen int64, until Instant) (Entry, bool) {
-	e, ok := l.entries[id]
-	if !ok || e.Gen != gen || e.State != Open {
+// Otherwise it tells the record that stands in the way, if there is one.
+func (l *Ledger) Renew(now Instant, id string, gen int64, until Instant) (e Entry, renewed bool) {
+	e, open := l.at(id, gen)
+	if !open {
 		return e, false
 	}
 	e.Until = max(e.Until, min(until, now+l.ttl))
@@ -155,43 +177,44 @@ func (l *Ledger) Renew(now Instant, id string, gen int64, until Instant) (Entry,
 // Release closes (id, gen) and whatever was lower, even if it was never opened here: the
 // Reserve that it overtook on the way must find it closed. It changes nothing when a
 // higher generation was seen, or that one is closed already.
-func (l *Ledger) Release(now Instant, id string, gen int64) (Entry, bool) {
-	e, ok := l.entries[id]
-	if ok && (e.Gen > gen || (e.Gen == gen && e.State != Open)) {
+func (l *Ledger) Release(now Instant, id string, gen int64) (e Entry, released bool) {
+	e, known := l.Get(id)
+	if known && (e.Gen > gen || (e.Gen == gen && e.State != Open)) {
 		return e, false
 	}
-	if !ok || e.Gen < gen {
+	if !known || e.Gen < gen {
 		e = Entry{ID: id, Gen: gen}
 	}
 	return l.close(now, e, Released), true
 }
 
-// Redeem closes the open reservation (id, gen) in favour of a charge. Otherwise it tells
-// the record that stands in the way; known is false when there is none.
-func (l *Ledger) Redeem(now Instant, id string, gen int64) (e Entry, redeemed, known bool) {
-	e, known = l.entries[id]
-	if !known || e.Gen != gen || e.State != Open {
-		return e, false, known
+// Redeem closes the open reservation (id, gen) in favour of a charge and returns it as it
+// was: what it asked for is what the charge is made of. Otherwise it tells the record that
+// stands in the way, if there is one.
+func (l *Ledger) Redeem(now Instant, id string, gen int64) (e Entry, redeemed bool) {
+	e, open := l.at(id, gen)
+	if !open {
+		return e, false
 	}
 	l.close(now, e, Redeemed)
-	return e, true, true
+	return e, true
+}
+
+// at returns the record of an id, and whether it is open at exactly that generation.
+func (l *Ledger) at(id string, gen int64) (e Entry, open bool) {
+	e, known := l.Get(id)
+	return e, known && e.Gen == gen && e.State == Open
 }
 
 // Advance closes what lapsed by now and forgets what was closed long enough ago. It
-// appends the lapsed to out.
+// appends the lapsed to out, in the order in which they did.
 func (l *Ledger) Advance(now Instant, out []Entry) []Entry {
-	if now < l.due {
-		return out
-	}
-	l.due = never
-	for id, e := range l.entries {
-		switch {
-		case now < e.Until:
-			l.due = min(l.due, e.Until)
-		case e.State == Open:
-			out = append(out, l.close(now, e, Lapsed))
-		default:
-			delete(l.entries, id)
+	for len(l.due) > 0 && l.due[0].Until <= now {
+		r := l.due[0]
+		if r.State == Open {
+			out = append(out, l.close(now, r.Entry, Lapsed))
+		} else {
+			l.forget(r)
 		}
 	}
 	return out
@@ -202,8 +225,8 @@ func (l *Ledger) Restore(e Entry) { l.put(e) }
 
 // Each calls f with every record, in no order.
 func (l *Ledger) Each(f func(Entry)) {
-	for _, e := range l.entries {
-		f(e)
+	for _, r := range l.records {
+		f(r.Entry)
 	}
 }
 
@@ -216,39 +239,57 @@ func (l *Ledger) close(now Instant, e Entry, s State) Entry {
 	return e
 }
 
-// put is the only place where the total and the count change.
+// put is the only place where a record, and with it the sums, change.
 func (l *Ledger) put(e Entry) {
-	if old, ok := l.entries[e.ID]; ok && old.State == Open {
-		l.total -= old.Need
-		l.cpu -= old.Ask.CPUMilli
-		l.open--
+	r := l.records[e.ID]
+	if r == nil {
+		r = l.blank()
+		l.records[e.ID] = r
+		r.Entry = e
+		heap.Push(&l.due, r)
+	} else {
+		l.count(&r.Entry, -1)
+		r.Entry = e
+		heap.Fix(&l.due, r.at)
 	}
-	if e.State == Open {
-		l.total += e.Need
-		l.cpu += e.Ask.CPUMilli
-		l.open++
-	}
-	l.entries[e.ID] = e
-	l.due = min(l.due, e.Until)
+	l.count(&r.Entry, +1)
 }
 
-// CheckInvariants proves that the totals are those of the set.
-func (l *Ledger) CheckInvariants() error {
-	var total gate.Bytes
-	open := 0
-	for id, e := range l.entries {
-		if e.ID != id || e.Need < 0 {
-			return fmt.Errorf("reservation %s: record of %s with need %d", id, e.ID, e.Need)
-		}
-		if e.State == Open {
-			total, open = total.Add(e.Need), open+1
-		}
-		if e.Until < l.due {
-			return fmt.Errorf("reservation %s: due at %v, before the ledger's next at %v", id, e.Until, l.due)
-		}
+// count adds what an open entry promises to the sums, or takes it out again.
+func (l *Ledger) count(e *Entry, sign int64) {
+	if e.State != Open {
+		return
 	}
-	if total != l.total || open != l.open {
-		return fmt.Errorf("ledger says %s in %d, its records %s in %d", l.total, l.open, total, open)
+	l.total += e.Need * gate.Bytes(sign)
+	l.cpu += e.Ask.CPUMilli * sign
+	l.open += int(sign)
+	for i := range l.dims {
+		l.dims[i].N += e.Ask.Takes(l.dims[i].Name) * sign
+	}
+}
+
+// CheckInvariants proves that the sums are those of the set, and that nothing falls due
+// before the agenda says so.
+func (l *Ledger) CheckInvariants() error {
+	sums := Ledger{dims: slices.Clone(l.dims)}
+	for i := range sums.dims {
+		sums.dims[i].N = 0
+	}
+	for id, r := range l.records {
+		if r.ID != id || r.Need < 0 {
+			return fmt.Errorf("reservation %s: record of %s with need %d", id, r.ID, r.Need)
+		}
+		if r.at >= len(l.due) || l.due[r.at] != r || r.Until < l.Due() {
+			return fmt.Errorf("reservation %s: due at %v, not so on the agenda", id, r.Until)
+		}
+		sums.count(&r.Entry, +1)
+	}
+	if len(l.due) != len(l.records) {
+		return fmt.Errorf("%d records, %d on the agenda", len(l.records), len(l.due))
+	}
+	if sums.total != l.total || sums.open != l.open || sums.cpu != l.cpu || !slices.Equal(sums.dims, l.dims) {
+		return fmt.Errorf("ledger says %s, %d cpu, %v in %d; its records %s, %d, %v in %d",
+			l.total, l.cpu, l.dims, l.open, sums.total, sums.cpu, sums.dims, sums.open)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (r Reading) Cause(m Marks) Cause {
 		return LowFree
 	case r.Growth > 0 && r.eaten(shutAhead):
 		return Growing
-	case r.PSI && r.Some >= m.SomeShut && r.Free < 2*r.Headroom:
+	case r.PSI && r.Some >= m.SomeShut && r.Free < r.Headroom.Scale(2, 1):
 		return Stalling
 	}
 	return None
@@ -79,7 +79,7 @@ func (r Reading) Cause(m Marks) Cause {
 
 // Calm says whether this reading lets a shut valve come nearer to opening.
 func (r Reading) Calm(m Marks) bool {
-	quiet := !r.PSI || r.Some < m.SomeOpen || r.Free > r.Headroom*5/2
+	quiet := !r.PSI || r.Some < m.SomeOpen || r.Free > r.Headroom.Scale(5, 2)
 	return quiet && r.Free >= r.Headroom && (r.Growth <= 0 || !r.eaten(openAhead))
 }
 
@@ -106,15 +106,16 @@ func NewValve(m Marks) *Valve {
 	return &Valve{marks: m, dwell: m.Dwell, opened: -m.MaxDwell}
 }
 
-// Shut says what keeps the intake shut; None when it is open.
+// Shut says what keeps the intake shut, by the last reading that had a cause; None when it
+// is open.
 func (v *Valve) Shut() Cause { return v.shut }
 
 // Dwell is how long the next calm must last.
 func (v *Valve) Dwell() time.Duration { return v.dwell }
 
-// Step takes a reading and says whether the valve moved. It opens only after a whole
-// dwell of calm, so noise moves it at most once a dwell; shutting again within one dwell
-// of opening doubles the dwell.
+// Step takes a reading and says whether the valve moved. It shuts at once and opens only
+// after a whole dwell of calm; shutting again within one dwell of opening doubles the
+// dwell. So noise moves it no more often than once a dwell in the long run.
 func (v *Valve) Step(now Instant, r Reading) (moved bool) {
 	if cause := r.Cause(v.marks); cause != None {
 		return v.close(now, cause)
@@ -139,6 +140,7 @@ func (v *Valve) Step(now Instant, r Reading) (moved bool) {
 func (v *Valve) close(now Instant, cause Cause) bool {
 	v.calm = false
 	if v.shut != None {
+		v.shut = cause
 		return false
 	}
 	if now-v.opened < v.dwell {
