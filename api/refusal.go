@@ -21,16 +21,16 @@ type Refusal struct {
 
 // Figures say where a caller stands: the numbers behind a no.
 type Figures struct {
-	WaitingFor string         `json:"waiting_for,omitempty"` // slot, host, quota
-	Pool       string         `json:"pool,omitempty"`
-	PoolBusy   int64          `json:"pool_busy,omitempty"`
-	Cap        int64          `json:"cap,omitempty"`
-	Position   int64          `json:"position,omitempty"` // 1 is next
-	QueuedFor  time.Duration  `json:"-"`
-	TimedOut   bool           `json:"timed_out,omitempty"`
-	Limit      int64          `json:"limit,omitempty"` // of the quota
-	Use        int64          `json:"use,omitempty"`
-	Hosts      map[string]int `json:"hosts,omitempty"` // reason -> hosts refused for it
+	WaitingFor string              `json:"waiting_for,omitempty"` // slot, host, quota
+	Pool       string              `json:"pool,omitempty"`
+	PoolBusy   int64               `json:"pool_busy,omitempty"`
+	Cap        int64               `json:"cap,omitempty"`
+	Position   int64               `json:"position,omitempty"` // 1 is next
+	QueuedFor  time.Duration       `json:"-"`
+	TimedOut   bool                `json:"timed_out,omitempty"`
+	Limit      int64               `json:"limit,omitempty"` // of the quota
+	Use        int64               `json:"use,omitempty"`
+	Hosts      map[string][]string `json:"hosts,omitempty"` // reason -> ids of the hosts refused for it
 }
 
 // Refuse makes a refusal with a detail for people.

@@ -39,6 +39,7 @@ type Verdict struct {
 	Mode          gate.Mode
 	Admittable    gate.Bytes
 	Free          gate.Bytes // less what is promised: what the score looks at
+	Limit         gate.Bytes // the smallest limit
 	MaxAsk        gate.Bytes // the largest need that could ever fit here
 	CPUTotalMilli int64
 	CPUFreeMilli  int64
@@ -97,13 +98,14 @@ func (h *Host) Verdict() Verdict {
 	return Verdict{
 		Host: h.cfg.ID, Incarnation: h.incarnation, Sequence: h.sequence, At: h.now,
 		Intake: h.Intake(), Mode: h.cfg.Mode,
-		Admittable: h.Admittable(), Free: gate.Room(h.account()).Positive(), MaxAsk: h.maxAsk(),
+		Admittable: h.Admittable(), Free: gate.Room(h.account()).Positive(), Limit: h.limit(), MaxAsk: h.limit().Sub(h.meter.headroom).Positive(),
 		CPUTotalMilli: h.cfg.CPUMilli, CPUFreeMilli: h.cfg.CPUMilli - h.cpu - h.ledger.CPUMilli(),
 		StreamRestore: h.cfg.StreamRestore, Labels: h.cfg.Labels, Dims: h.dimsLeft(),
 	}
 }
 
-func (h *Host) maxAsk() gate.Bytes {
+// limit is the size of the smallest limit; zero before the first sample.
+func (h *Host) limit() gate.Bytes {
 	if len(h.meter.limits) == 0 {
 		return 0
 	}
@@ -111,11 +113,9 @@ func (h *Host) maxAsk() gate.Bytes {
 	for _, l := range h.meter.limits {
 		size = min(size, l.Size)
 	}
-	return size.Sub(h.meter.headroom).Positive()
+	return size
 }
 
-// dimsLeft is what is left of each declared dimension. Whoever got a verdict may keep it,
-// so a change makes a new slice.
 func (h *Host) dimsLeft() []gate.Dim {
 	if len(h.cfg.Dims) == 0 {
 		return nil

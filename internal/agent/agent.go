@@ -191,7 +191,7 @@ func (a *Agent) deliver(o outcome) {
 	a.booter.started(o.starts)
 	a.booter.stop(o.stops)
 	if o.publish || len(o.ends) > 0 || len(o.tracks) > 0 {
-		a.feeds.tell(News{Verdict: a.host.Verdict(), Ends: o.ends, Tracks: o.tracks})
+		a.feeds.tell(host.News{Verdict: a.host.Verdict(), Ends: o.ends, Tracks: o.tracks})
 	}
 }
 

@@ -7,48 +7,41 @@ import (
 	"github.com/plimsoll-project/plimsoll/host"
 )
 
-// News is what a replica hears unasked: the newest verdict, and what happened since.
-type News struct {
-	Verdict host.Verdict
-	Ends    []host.End // to be acknowledged when written
-	Tracks  []host.Ref // booted
-}
-
 // Feed is one listener's news: verdicts replace each other, happenings add up, so that a
 // slow listener holds nobody up and misses nothing.
 type Feed struct {
 	mu     sync.Mutex // guards news and closed
-	news   News
+	news   host.News
 	some   bool
 	closed bool
 	wake   chan struct{} // holds one token when there is something
 }
 
 // Next waits for news.
-func (f *Feed) Next(ctx context.Context) (News, error) {
+func (f *Feed) Next(ctx context.Context) (host.News, error) {
 	for {
 		if n, ok, closed := f.take(); ok {
 			return n, nil
 		} else if closed {
-			return News{}, ErrStopped
+			return host.News{}, ErrStopped
 		}
 		select {
 		case <-f.wake:
 		case <-ctx.Done():
-			return News{}, context.Cause(ctx)
+			return host.News{}, context.Cause(ctx)
 		}
 	}
 }
 
-func (f *Feed) take() (n News, ok, closed bool) {
+func (f *Feed) take() (n host.News, ok, closed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n, ok = f.news, f.some
-	f.news, f.some = News{}, false
+	f.news, f.some = host.News{}, false
 	return n, ok, f.closed
 }
 
-func (f *Feed) tell(n News) {
+func (f *Feed) tell(n host.News) {
 	f.mu.Lock()
 	f.news.Verdict = n.Verdict
 	f.news.Ends = append(f.news.Ends, n.Ends...)
@@ -89,7 +82,7 @@ func (a *Agent) Subscribe() *Feed {
 	return f
 }
 
-func (fs *feeds) tell(n News) {
+func (fs *feeds) tell(n host.News) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, f := range fs.all {
