@@ -46,16 +46,18 @@ func (d *Driver) group(id string) group {
 
 // makeGroup makes a sandbox's cgroup anew, so that it counts no one else's kills.
 func (d *Driver) makeGroup(id string, limit gate.Bytes) (group, error) {
-	g := d.group(id)
-	for _, dir := range g.dirs {
+	want := d.group(id)
+	made := group{path: want.path}
+	for _, dir := range want.dirs {
 		if err := makeDir(dir); err != nil {
-			return group{}, errors.Join(fmt.Errorf("make the cgroup of sandbox %s: %w", id, err), g.remove())
+			return group{}, errors.Join(fmt.Errorf("make the cgroup of sandbox %s: %w", id, err), made.remove())
 		}
+		made.dirs = append(made.dirs, dir)
 	}
-	if err := d.limit(g, limit); err != nil {
-		return group{}, errors.Join(fmt.Errorf("limit sandbox %s to %s: %w: is the limit above the least the kernel takes?", id, limit, err), g.remove())
+	if err := d.limit(made, limit); err != nil {
+		return group{}, errors.Join(fmt.Errorf("limit sandbox %s to %s: %w: is the limit above the least the kernel takes?", id, limit, err), made.remove())
 	}
-	return g, nil
+	return made, nil
 }
 
 // makeDir makes one cgroup. An empty one may be left of an agent that died; one with
@@ -215,7 +217,8 @@ func untilGone(round func() []int) error {
 	}
 }
 
-// dead says whether a process has ended, reaped or not.
+// dead says whether a process has ended, reaped or not. The state in /proc is no proof: it is
+// the main thread's, which can be a zombie while others run on.
 func dead(pid int) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

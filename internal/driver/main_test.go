@@ -3,9 +3,7 @@ package driver_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -256,10 +254,15 @@ func (r *rig) pidIn(t *testing.T, name string) int {
 	return pid
 }
 
-// gone says whether a process has ended; a zombie of another parent has.
+// gone says whether a process has ended, reaped or not.
 func (r *rig) gone(pid int) bool {
-	p, err := r.machine.Process(pid)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && p.State == 'Z'
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return err == unix.ESRCH
+	}
+	defer unix.Close(fd)
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return n > 0 && err == nil
 }
 
 func (r *rig) has(name string) bool {

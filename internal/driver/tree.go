@@ -29,7 +29,7 @@ func (p *Process) tree() ([]hostmem.Proc, error) {
 			continue // the pid is another's by now, and so is what hangs on it
 		}
 		for _, proc := range table.Tree(root.PID) {
-			if !seen[proc.PID] && proc.State != 'Z' && proc.State != 'X' {
+			if !seen[proc.PID] && !dead(proc.PID) {
 				seen[proc.PID] = true
 				all = append(all, proc)
 			}

@@ -70,3 +70,14 @@ func TestStartTime(t *testing.T) {
 		t.Errorf("gone: %v", err)
 	}
 }
+
+func TestMemoryCannotHideBehindADeadMainThread(t *testing.T) {
+	m := bare.with(process(100, 1, 100, 10)).with(files{
+		"proc/100/status":          "Name:\tx\nState:\tZ (zombie)\n",
+		"proc/100/task/100/status": "Name:\tx\nState:\tZ (zombie)\n",
+		"proc/100/task/101/status": "Name:\tx\nRssAnon:\t2048 kB\n",
+	}).discover(t)
+	if got, err := m.ResidentTree(100); err != nil || got.Bytes != 2*gate.MiB {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

@@ -2,6 +2,7 @@ package hostmem
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 )
@@ -50,7 +51,25 @@ func (m *Machine) ResidentProcess(pid int) (Resident, error) {
 	if err != nil {
 		return Resident{}, fmt.Errorf("measure process %d: %w", pid, err)
 	}
+	if s == (Status{}) {
+		s = m.threadStatus(pid)
+	}
 	return Resident{Bytes: s.Anon.Add(s.Shmem).Add(s.Swap), Swapped: s.Swap, FileCache: s.File}, nil
+}
+
+// threadStatus is for a process whose main thread has ended while others run on: its own
+// status then shows no memory, as a zombie's does, and theirs does. Else a sandbox could hide
+// what it holds.
+func (m *Machine) threadStatus(pid int) Status {
+	dir := m.pidFile(pid, "/task")
+	threads, _ := os.ReadDir(dir) // gone meanwhile: nothing is held
+	for _, t := range threads {
+		s, err := read(dir+"/"+t.Name()+"/status", infallible(ParseStatus))
+		if err == nil && s != (Status{}) {
+			return s
+		}
+	}
+	return Status{}
 }
 
 // ResidentTree measures one process tree. To measure several, take one Processes and ask
