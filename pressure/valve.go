@@ -92,6 +92,11 @@ func (r Reading) Lost(m Marks) bool {
 }
 
 // Valve is a host's intake: open or shut, with hysteresis.
+//
+//	       a reading has a cause: at once
+//	open ──────────────────────────────────▶ shut ◀─┐ a reading is not calm:
+//	     ◀──────────────────────────────────      ──┘ the dwell begins anew
+//	       every reading of a whole dwell was calm
 type Valve struct {
 	marks  Marks
 	shut   Cause

@@ -37,9 +37,9 @@ func Order(cs []Candidate) []Candidate {
 }
 
 // Victims returns the shortest head of the order that covers the deficit, all of it when
-// even that is too little.
+// even that is too little. Who holds nothing gives nothing back and is spared.
 func Victims(cs []Candidate, deficit gate.Bytes) []Candidate {
-	cs = Order(cs)
+	cs = Order(slices.DeleteFunc(cs, func(c Candidate) bool { return c.Resident <= 0 }))
 	var covered gate.Bytes
 	for i, c := range cs {
 		if covered >= deficit {
