@@ -1,0 +1,97 @@
+package table
+
+import "github.com/plimsoll-project/plimsoll/gate"
+
+// charge is one reserve that this replica sent and has no answer to yet. The totals on the host
+// are the sums over these: an end is taken once, whoever reports it twice.
+type charge struct {
+	host Ref
+	gen  uint32
+	open bool
+	need gate.Bytes
+	cpu  int64
+	dims []gate.Dim
+}
+
+// Charge names a charge; the zero value names none.
+type Charge struct {
+	index int32
+	gen   uint32
+}
+
+// Charge counts an ask against a host until Uncharge: this replica's next pick sees it at once,
+// without waiting for the host's word. The ask's dimensions are kept, not copied. A host that
+// was forgotten is charged nothing.
+func (t *Table) Charge(r Ref, a *gate.Ask) Charge {
+	h := t.at(r)
+	if h == nil {
+		return Charge{}
+	}
+	var i int32
+	if n := len(t.idle); n > 0 {
+		i, t.idle = t.idle[n-1], t.idle[:n-1]
+	} else {
+		i = int32(len(t.charges))
+		t.charges = append(t.charges, charge{})
+	}
+	c := &t.charges[i]
+	*c = charge{host: r, gen: c.gen + 1, open: true, need: gate.Need(*a, h.mode).Positive(), cpu: max(a.CPUMilli, 0), dims: a.Dims}
+	h.count(c, 1)
+	t.reindex(r.index)
+	return Charge{index: i, gen: c.gen}
+}
+
+// Uncharge ends a charge: the host answered, and its answer's own verdict was observed first.
+// It answers false when the charge had ended before.
+func (t *Table) Uncharge(c Charge) bool {
+	if c.gen == 0 || int(c.index) >= len(t.charges) {
+		return false
+	}
+	k := &t.charges[c.index]
+	if !k.open || k.gen != c.gen {
+		return false
+	}
+	k.open = false
+	t.idle = append(t.idle, c.index)
+	if h := t.at(k.host); h != nil {
+		h.count(k, -1)
+		t.reindex(k.host.index)
+	}
+	k.dims = nil
+	return true
+}
+
+// Outstanding counts the open charges; at rest it is zero.
+func (t *Table) Outstanding() int { return len(t.charges) - len(t.idle) }
+
+// count adds a charge's amounts to the host's totals, or takes them off.
+func (h *host) count(c *charge, sign int64) {
+	h.pending = h.pending.Add(gate.Bytes(sign) * c.need)
+	h.pendingCPU += sign * c.cpu
+	for i := range h.dims {
+		h.dims[i].pending += sign * amount(c.dims, h.dims[i].name)
+	}
+}
+
+func amount(dims []gate.Dim, name string) int64 {
+	for _, d := range dims {
+		if d.Name == name {
+			return d.N
+		}
+	}
+	return 0
+}
+
+// recountDims sums the open charges anew for a host whose dimensions were replaced.
+func (t *Table) recountDims(i int32) {
+	h := &t.hosts[i]
+	for k := range t.charges {
+		c := &t.charges[k]
+		if !c.open || c.host != (Ref{index: i, gen: h.gen}) {
+			continue
+		}
+		for d := range h.dims {
+			h.dims[d].pending += amount(c.dims, h.dims[d].name)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package table
+
+import (
+	"math"
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+const (
+	maxGroups = 64 // kinds of hosts with an index of their own; further ones share a mixed one
+	noRoom    = math.MinInt32
+	mostMiB   = math.MaxInt32 - 1
+)
+
+// spot is where a host lies in the index.
+type spot struct {
+	group  int32 // none: in no group yet
+	bucket int32 // none: not a candidate
+	pos    int32 // in the bucket's heap
+}
+
+// entry is a host in a bucket's heap, with its room beside it so that a heap needs no host.
+type entry struct{ room, ref int32 } // whole MiB
+
+// group indexes the candidates of one mode and one set of labels (or of many sets, if mixed).
+type group struct {
+	mode   gate.Mode
+	labels []gate.Label
+	mixed  bool
+	heaps  [][]entry // max-heaps by room, one a bucket
+	best   []int32   // best[buckets+b] is heap b's most room, best[i] the higher of best[2i], best[2i+1]
+}
+
+func newGroup(mode gate.Mode, labels []gate.Label, mixed bool, buckets int) *group {
+	g := &group{mode: mode, labels: labels, mixed: mixed, heaps: make([][]entry, buckets), best: make([]int32, 2*buckets)}
+	for i := range g.best {
+		g.best[i] = noRoom
+	}
+	return g
+}
+
+// join puts a host into the group of its mode and labels.
+func (t *Table) join(i int32, labels []gate.Label) {
+	h, s := &t.hosts[i], &t.spots[i]
+	if s.group != none && t.groups[s.group].mode == h.mode && slices.Equal(h.labels, labels) {
+		return
+	}
+	h.labels = sortedLabels(labels)
+	s.group = t.groupFor(h.mode, h.labels)
+	if g := t.groups[s.group]; !g.mixed {
+		h.labels = g.labels
+	}
+}
+
+func (t *Table) groupFor(mode gate.Mode, labels []gate.Label) int32 {
+	mixed := none
+	for i, g := range t.groups {
+		switch {
+		case g.mode != mode:
+		case g.mixed:
+			mixed = int32(i)
+		case slices.Equal(g.labels, labels):
+			return int32(i)
+		}
+	}
+	full := len(t.groups) >= maxGroups-2 // leaves one mixed group a mode
+	if full && mixed != none {
+		return mixed
+	}
+	t.groups = append(t.groups, newGroup(mode, labels, full, t.opts.Buckets))
+	return int32(len(t.groups) - 1)
+}
+
+// room is what this replica believes a host can still take, in whole MiB.
+func (h *host) room() int32 { return clampMiB(h.admittable.Sub(h.pending).FloorMiB()) }
+
+func clampMiB(n int64) int32 { return int32(min(max(n, -1), mostMiB)) }
+
+// bucketOf is the bucket of a host's score, the best being the highest: packing turns it round.
+func (t *Table) bucketOf(h *host) int32 {
+	s := gate.Score(t.opts.Weights, h.cpuFree-h.pendingCPU, h.free.Sub(h.pending), h.stream)
+	last := int64(t.opts.Buckets - 1)
+	b := min(max(s/t.opts.BucketWidth, 0), last)
+	if t.opts.Strategy == Pack {
+		b = last - b
+	}
+	return int32(b)
+}
+
+// reindex puts a candidate where its room and score say, and takes anybody else out.
+func (t *Table) reindex(i int32) {
+	h, s := &t.hosts[i], &t.spots[i]
+	if h.standing != Candidate {
+		t.unindex(i)
+		return
+	}
+	g, b := t.groups[s.group], t.bucketOf(h)
+	if s.indexed() && s.bucket == b {
+		g.heaps[b][s.pos].room = h.room()
+		t.fix(g.heaps[b], s.pos)
+	} else {
+		t.unindex(i)
+		s.bucket, s.pos = b, int32(len(g.heaps[b]))
+		g.heaps[b] = append(g.heaps[b], entry{room: h.room(), ref: i})
+		t.up(g.heaps[b], s.pos)
+	}
+	g.refresh(b)
+}
+
+func (s *spot) indexed() bool { return s.group != none && s.bucket != none }
+
+// unindex takes a host out of its heap, if it is in one.
+func (t *Table) unindex(i int32) {
+	s := &t.spots[i]
+	if !s.indexed() {
+		s.bucket = none
+		return
+	}
+	g, b, pos := t.groups[s.group], s.bucket, s.pos
+	heap := g.heaps[b]
+	last := int32(len(heap) - 1)
+	moved := heap[last]
+	heap = heap[:last]
+	if pos != last {
+		heap[pos] = moved
+		t.spots[moved.ref].pos = pos
+		t.fix(heap, pos)
+	}
+	g.heaps[b] = shrink(heap)
+	s.bucket = none
+	g.refresh(b)
+}
+
+// shrink gives memory back, so that a fleet that drifts through the buckets leaves none behind.
+func shrink(heap []entry) []entry {
+	if cap(heap) >= 256 && len(heap) < cap(heap)/4 {
+		return append(make([]entry, 0, cap(heap)/2), heap...)
+	}
+	return heap
+}
+
+// refresh brings the tree up to date with one heap.
+func (g *group) refresh(b int32) {
+	most := int32(noRoom)
+	if len(g.heaps[b]) > 0 {
+		most = g.heaps[b][0].room
+	}
+	for i := g.buckets() + b; g.best[i] != most; {
+		g.best[i] = most
+		if i >>= 1; i == 0 {
+			return
+		}
+		most = max(g.best[2*i], g.best[2*i+1])
+	}
+}
+
+func (g *group) buckets() int32 { return int32(len(g.heaps)) }
+
+// bestBucket is the highest bucket below a bound with a host of that room, or none.
+func (g *group) bestBucket(below, need int32) int32 {
+	i, buckets := int32(1), g.buckets()
+	if below < buckets {
+		i = g.leftOf(buckets+below, need)
+	} else if g.best[1] < need {
+		i = 0
+	}
+	if i == 0 {
+		return none
+	}
+	for i < buckets {
+		if i = 2*i + 1; g.best[i] < need {
+			i--
+		}
+	}
+	return i - buckets
+}
+
+// leftOf climbs from a leaf to the nearest tree on its left with room, 0 if there is none.
+func (g *group) leftOf(i, need int32) int32 {
+	for ; i > 1; i >>= 1 {
+		if i&1 == 1 && g.best[i-1] >= need {
+			return i - 1
+		}
+	}
+	return 0
+}
+
+// fix restores a heap around one entry whose room changed.
+func (t *Table) fix(heap []entry, pos int32) {
+	if !t.down(heap, pos) {
+		t.up(heap, pos)
+	}
+}
+
+func (t *Table) up(heap []entry, pos int32) {
+	e := heap[pos]
+	for pos > 0 {
+		parent := (pos - 1) / 2
+		if heap[parent].room >= e.room {
+			break
+		}
+		heap[pos] = heap[parent]
+		t.spots[heap[pos].ref].pos = pos
+		pos = parent
+	}
+	heap[pos] = e
+	t.spots[e.ref].pos = pos
+}
+
+func (t *Table) down(heap []entry, pos int32) (moved bool) {
+	e, n := heap[pos], int32(len(heap))
+	for {
+		child := 2*pos + 1
+		if child >= n {
+			break
+		}
+		if child+1 < n && heap[child+1].room > heap[child].room {
+			child++
+		}
+		if heap[child].room <= e.room {
+			break
+		}
+		heap[pos] = heap[child]
+		t.spots[heap[pos].ref].pos = pos
+		pos, moved = child, true
+	}
+	heap[pos] = e
+	t.spots[e.ref].pos = pos
+	return moved
+}

@@ -1,0 +1,157 @@
+package table
+
+import (
+	"fmt"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+// CheckInvariants recomputes from the hosts and charges alone what the table keeps beside them.
+func (t *Table) CheckInvariants() error {
+	for _, check := range []func() error{t.checkHosts, t.checkIndex, t.checkOrder, t.checkCharges} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Table) checkHosts() error {
+	var counts [reasons]int
+	for i := range t.hosts {
+		h, s := &t.hosts[i], &t.spots[i]
+		if !h.live {
+			if s.indexed() {
+				return fmt.Errorf("table: forgotten host %d is indexed", i)
+			}
+			continue
+		}
+		counts[h.standing]++
+		if j, ok := t.byID[h.id]; !ok || int(j) != i {
+			return fmt.Errorf("table: host %q is not found by its id", h.id)
+		}
+		if (h.standing == Candidate) != s.indexed() {
+			return fmt.Errorf("table: host %q is %v, indexed %v", h.id, h.standing, s.indexed())
+		}
+		if s.indexed() {
+			if err := t.checkSpot(h, s, int32(i)); err != nil {
+				return err
+			}
+		}
+	}
+	if counts != t.counts {
+		return fmt.Errorf("table: hosts by standing are %v, counted %v", counts, t.counts)
+	}
+	return nil
+}
+
+func (t *Table) checkSpot(h *host, s *spot, i int32) error {
+	g := t.groups[s.group]
+	if g.mode != h.mode || !g.mixed && !carries(g.labels, h.labels) {
+		return fmt.Errorf("table: host %q is in a group of other hosts", h.id)
+	}
+	if b := t.bucketOf(h); s.bucket != b {
+		return fmt.Errorf("table: host %q is in bucket %d, its score says %d", h.id, s.bucket, b)
+	}
+	if e := g.heaps[s.bucket][s.pos]; e != (entry{room: h.room(), ref: i}) {
+		return fmt.Errorf("table: host %q has room %d, its entry says %v", h.id, h.room(), e)
+	}
+	return nil
+}
+
+func (t *Table) checkIndex() error {
+	total := 0
+	for k, g := range t.groups {
+		n, err := g.check()
+		if err != nil {
+			return fmt.Errorf("table: group %d: %w", k, err)
+		}
+		total += n
+	}
+	if total != t.counts[Candidate] {
+		return fmt.Errorf("table: %d entries for %d candidates", total, t.counts[Candidate])
+	}
+	return nil
+}
+
+// check counts a group's entries, and looks at its heaps and its tree.
+func (g *group) check() (total int, err error) {
+	buckets := len(g.heaps)
+	for b, heap := range g.heaps {
+		total += len(heap)
+		most := int32(noRoom)
+		for i, e := range heap {
+			if i > 0 && e.room > heap[(i-1)/2].room {
+				return 0, fmt.Errorf("bucket %d: entry %d has more room than its parent", b, i)
+			}
+			most = max(most, e.room)
+		}
+		if g.best[buckets+b] != most {
+			return 0, fmt.Errorf("bucket %d: most room is %d, the tree says %d", b, most, g.best[buckets+b])
+		}
+	}
+	for i := 1; i < buckets; i++ {
+		if g.best[i] != max(g.best[2*i], g.best[2*i+1]) {
+			return 0, fmt.Errorf("tree node %d is not the higher of its two", i)
+		}
+	}
+	return total, nil
+}
+
+// checkOrder walks the hosts heard: by time, none too old, none left out.
+func (t *Table) checkOrder() error {
+	seen, last := 0, none
+	for i := t.oldest; i != none; i = t.hosts[i].next {
+		h := &t.hosts[i]
+		if h.prev != last || last != none && t.hosts[last].receivedAt > h.receivedAt {
+			return fmt.Errorf("table: host %q is out of the order of receipt", h.id)
+		}
+		if age := t.now - h.receivedAt; age >= t.opts.Silent {
+			return fmt.Errorf("table: host %q is %v old and not silent", h.id, age)
+		}
+		seen, last = seen+1, i
+	}
+	if want := len(t.byID) - t.counts[Unheard] - t.counts[Silent]; seen != want || last != t.newest {
+		return fmt.Errorf("table: %d hosts in the order of receipt, not %d", seen, want)
+	}
+	return nil
+}
+
+func (t *Table) checkCharges() error {
+	type sums struct {
+		need gate.Bytes
+		cpu  int64
+		dims int64 // all of them together
+	}
+	byHost, open := map[Ref]sums{}, 0
+	for i := range t.charges {
+		if c := &t.charges[i]; c.open {
+			s := byHost[c.host]
+			byHost[c.host] = sums{s.need.Add(c.need), s.cpu + c.cpu, s.dims + t.declared(c)}
+			open++
+		}
+	}
+	if open != t.Outstanding() {
+		return fmt.Errorf("table: %d charges are open, %d outstanding", open, t.Outstanding())
+	}
+	for i := range t.hosts {
+		h, dims := &t.hosts[i], int64(0)
+		for _, d := range h.dims {
+			dims += d.pending
+		}
+		if got, want := (sums{h.pending, h.pendingCPU, dims}), byHost[Ref{int32(i), h.gen}]; h.live && got != want {
+			return fmt.Errorf("table: host %q is charged %v, its charges sum to %v", h.id, got, want)
+		}
+	}
+	return nil
+}
+
+// declared sums a charge's amounts of what its host declares.
+func (t *Table) declared(c *charge) (sum int64) {
+	if h := t.at(c.host); h != nil {
+		for _, d := range h.dims {
+			sum += amount(c.dims, d.name)
+		}
+	}
+	return sum
+}

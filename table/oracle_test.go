@@ -1,0 +1,290 @@
+package table
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+// scan is the slow, obvious table: every pick looks at every host. The index must answer as it does.
+type scan struct {
+	opts    Options
+	now     time.Duration
+	words   map[string]word // host id -> its newest word
+	charges map[Charge]open // of the table under test
+}
+
+type word struct {
+	Verdict
+	at    time.Duration
+	valid bool
+}
+
+type open struct {
+	host string
+	ask  gate.Ask
+	mode gate.Mode
+}
+
+func newScan(o Options) *scan {
+	return &scan{opts: o.withDefaults(), words: map[string]word{}, charges: map[Charge]open{}}
+}
+
+func (s *scan) observe(v Verdict, at time.Duration) {
+	s.now = max(s.now, at)
+	old, heard := s.words[v.Host]
+	if heard && (v.Incarnation < old.Incarnation || v.Incarnation == old.Incarnation && v.Sequence <= old.Sequence) {
+		return
+	}
+	valid := v.Limit > 0 && v.Admittable >= 0 && v.Admittable <= v.Limit && v.Free >= 0 && v.Free <= v.Limit
+	s.words[v.Host] = word{v, at, valid}
+}
+
+// left returns what a host has beyond this replica's charges.
+func (s *scan) left(w word) (mem, free gate.Bytes, cpu int64, dims map[string]int64) {
+	mem, free, cpu, dims = w.Admittable, w.Free, w.CPUFreeMilli, map[string]int64{}
+	for _, d := range w.Dims {
+		dims[d.Name] = d.N
+	}
+	for _, c := range s.charges {
+		if c.host == w.Host {
+			need := gate.Need(c.ask, c.mode)
+			mem, free, cpu = mem-need, free-need, cpu-c.ask.CPUMilli
+			for _, d := range c.ask.Dims {
+				dims[d.Name] -= d.N
+			}
+		}
+	}
+	return mem, free, cpu, dims
+}
+
+func (s *scan) fits(w word, a gate.Ask, o PickOptions) bool {
+	mem, _, _, dims := s.left(w)
+	ok := w.valid && w.Intake == Open && s.now-w.at < s.opts.Silent && mem >= gate.Need(a, w.Mode) &&
+		!slices.Contains(o.Exclude, w.Host) && (o.Require == "" || o.Require == w.Host)
+	for _, l := range a.Labels {
+		ok = ok && slices.Contains(w.Labels, l)
+	}
+	for _, d := range a.Dims {
+		declared := slices.ContainsFunc(w.Dims, func(x gate.Dim) bool { return x.Name == d.Name })
+		ok = ok && (d.N == 0 || declared && dims[d.Name] >= d.N)
+	}
+	return ok
+}
+
+func (s *scan) bucket(w word) int64 {
+	_, free, cpu, _ := s.left(w)
+	score := gate.Score(s.opts.Weights, cpu, free, w.StreamRestore)
+	b := min(max(score/s.opts.BucketWidth, 0), int64(s.opts.Buckets)-1)
+	if s.opts.Strategy == Pack {
+		return -b
+	}
+	return b
+}
+
+// best returns the hosts of the best bucket that has one that fits.
+func (s *scan) best(now time.Duration, a gate.Ask, o PickOptions) []string {
+	s.now = max(s.now, now)
+	var ids []string
+	var top int64
+	for id, w := range s.words {
+		if !s.fits(w, a, o) {
+			continue
+		}
+		b := s.bucket(w)
+		if ids == nil || b > top {
+			ids, top = nil, b
+		}
+		if b == top {
+			ids = append(ids, id)
+		}
+	}
+	if slices.Contains(ids, o.Prefer) {
+		return []string{o.Prefer}
+	}
+	if w, ok := s.words[o.Prefer]; ok && s.fits(w, a, o) {
+		return []string{o.Prefer}
+	}
+	return ids
+}
+
+// tape turns fuzzed bytes into choices; an exhausted tape answers zero.
+type tape []byte
+
+func (p *tape) n(below int) int {
+	if len(*p) == 0 {
+		return 0
+	}
+	b := (*p)[0]
+	*p = (*p)[1:]
+	return int(b) % below
+}
+
+// rig runs the two tables side by side.
+type rig struct {
+	t       testing.TB
+	table   *Table
+	scan    *scan
+	now     time.Duration
+	seq     int64
+	charges []Charge
+}
+
+func newRig(t testing.TB, o Options) *rig { return &rig{t: t, table: New(o), scan: newScan(o)} }
+
+var (
+	zones    = []gate.Label{{Name: "zone", Value: "a"}, {Name: "zone", Value: "b"}, {Name: "gpu", Value: "yes"}}
+	dimNames = []string{"gpus", "slots"}
+)
+
+func (r *rig) verdict(p *tape) Verdict {
+	r.seq++
+	v := Verdict{
+		Host: fmt.Sprintf("h%d", p.n(9)), Incarnation: int64(p.n(2)), Sequence: r.seq - int64(p.n(3)),
+		Limit: 64 * gate.GiB, MaxAsk: 60 * gate.GiB, CPUFreeMilli: int64(p.n(20)) * 700,
+		Admittable: gate.Bytes(p.n(12)) * 700 * gate.MiB, Free: gate.Bytes(p.n(12)) * gate.GiB,
+		StreamRestore: p.n(2) == 1, Mode: gate.Mode(p.n(2)),
+	}
+	switch p.n(12) {
+	case 0:
+		v.Intake = Intake(p.n(4))
+	case 1:
+		v.Admittable = -1
+	case 2:
+		v.Labels = append(v.Labels, zones[p.n(3)])
+	case 3:
+		v.Labels = append(v.Labels, zones[2], zones[p.n(2)])
+	case 4, 5:
+		v.Dims = []gate.Dim{{Name: dimNames[p.n(2)], N: int64(p.n(4))}}
+	}
+	return v
+}
+
+func (r *rig) ask(p *tape) (gate.Ask, PickOptions) {
+	a := gate.Ask{Memory: gate.Bytes(p.n(9)) * 900 * gate.MiB, CPUMilli: int64(p.n(3)) * 500, Stateful: p.n(3) == 0, Rule: gate.DefaultReserveRule()}
+	o := PickOptions{Rand: uint64(p.n(256))}
+	switch p.n(10) {
+	case 0:
+		a.Labels = zones[:1]
+	case 1:
+		a.Dims = []gate.Dim{{Name: dimNames[p.n(2)], N: int64(p.n(3))}}
+	case 2:
+		o.Exclude = []string{fmt.Sprintf("h%d", p.n(9)), "h1", "h2"}
+	case 3:
+		o.Require = fmt.Sprintf("h%d", p.n(10))
+	case 4:
+		o.Prefer = fmt.Sprintf("h%d", p.n(10))
+	}
+	return a, o
+}
+
+// step does one thing to both tables and compares.
+func (r *rig) step(p *tape) {
+	r.t.Helper()
+	switch p.n(8) {
+	case 0, 1, 2:
+		v := r.verdict(p)
+		at := max(r.now-time.Duration(p.n(3))*time.Second, 0)
+		r.table.Observe(&v, at)
+		r.scan.observe(v, at)
+	case 3:
+		r.now += time.Duration(p.n(40)) * 500 * time.Millisecond
+	case 4:
+		if len(r.charges) > 0 {
+			r.uncharge(p.n(len(r.charges)))
+		}
+	case 5:
+		r.forget(fmt.Sprintf("h%d", p.n(9)))
+	default:
+		a, o := r.ask(p)
+		r.pick(a, o, p.n(2) == 0)
+	}
+	if err := r.table.CheckInvariants(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) pick(a gate.Ask, o PickOptions, charge bool) {
+	r.t.Helper()
+	want := r.scan.best(r.now, a, o)
+	got, ok := r.table.Pick(r.now, &a, &o)
+	if ok != (len(want) > 0) || ok && !slices.Contains(want, got.Host) {
+		r.t.Fatalf("picked %q, %v; the scan says one of %v", got.Host, ok, want)
+	}
+	r.explain(a, o, ok)
+	if ok && charge {
+		c := r.table.Charge(got.Ref, &a)
+		r.charges = append(r.charges, c)
+		r.scan.charges[c] = open{host: got.Host, ask: a, mode: r.scan.words[got.Host].Mode}
+	}
+}
+
+// explain compares the quick tally with the full one, and both with the pick.
+func (r *rig) explain(a gate.Ask, o PickOptions, picked bool) {
+	r.t.Helper()
+	quick, full := r.table.Explain(r.now, &a, &o, 0), r.table.Explain(r.now, &a, &o, 100)
+	if quick.Counts != full.Counts || quick.Hosts != full.Hosts {
+		r.t.Fatalf("quick tally %v, full %v", quick, full)
+	}
+	if (full.Counts[Candidate] > 0) != picked {
+		r.t.Fatalf("picked %v, tally %v", picked, full)
+	}
+	named := 0
+	for _, d := range full.Dims {
+		named += len(d.IDs)
+	}
+	if named != full.Counts[Dimension] {
+		r.t.Fatalf("%d hosts named for %d refused by a dimension", named, full.Counts[Dimension])
+	}
+}
+
+func (r *rig) uncharge(i int) {
+	c := r.charges[i]
+	r.charges = slices.Delete(r.charges, i, i+1)
+	if !r.table.Uncharge(c) || r.table.Uncharge(c) {
+		r.t.Fatal("a charge must end exactly once")
+	}
+	delete(r.scan.charges, c)
+}
+
+func (r *rig) forget(id string) {
+	r.table.Forget(id)
+	delete(r.scan.words, id)
+	for c, o := range r.scan.charges {
+		if o.host == id {
+			o.host = "" // what comes under this name later is another host
+			r.scan.charges[c] = o
+		}
+	}
+}
+
+func FuzzPickEqualsScan(f *testing.F) {
+	f.Add([]byte{0, 1, 0, 0, 10, 5, 9, 0, 0, 9, 0, 6, 2, 0, 1, 1, 9, 0})
+	f.Add([]byte{0, 1, 0, 0, 10, 5, 9, 0, 1, 4, 1, 2, 0, 7, 2, 0, 1, 1, 1, 1, 1, 0})
+	f.Add([]byte{1, 2, 1, 1, 5, 11, 11, 1, 0, 3, 1, 2, 3, 39, 3, 39, 7, 1, 1, 1, 1, 0, 0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := tape(data)
+		r := newRig(t, Options{Strategy: Strategy(p.n(2)), Buckets: 64})
+		for len(p) > 0 {
+			r.step(&p)
+		}
+	})
+}
+
+// TestPickEqualsScan runs the fuzz target on long random tapes: both strategies, thousands of steps.
+func TestPickEqualsScan(t *testing.T) {
+	for seed := range uint64(24) {
+		q := query{rand: seed}
+		p := make(tape, 4000)
+		for i := range p {
+			p[i] = byte(q.next())
+		}
+		r := newRig(t, Options{Strategy: Strategy(seed % 2), BucketWidth: int64(1+seed%3) * 300, Buckets: 32})
+		for len(p) > 0 {
+			r.step(&p)
+		}
+	}
+}

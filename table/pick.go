@@ -1,0 +1,220 @@
+package table
+
+import (
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+// PickOptions narrow one pick. The zero value narrows nothing.
+type PickOptions struct {
+	Exclude []string // ids of hosts that refused this ask already; a handful
+	Require string   // only this host
+	Prefer  string   // this host if it fits
+	Rand    uint64   // picks among the hosts of the best bucket
+}
+
+// Choice is the host to ask, and what the ask needs of it.
+type Choice struct {
+	Host string
+	Ref  Ref
+	Need gate.Bytes
+}
+
+// query is one ask on its way through the table.
+type query struct {
+	ask  *gate.Ask
+	opts *PickOptions
+	need [2]int32 // by mode, whole MiB
+	rand uint64
+}
+
+func newQuery(a *gate.Ask, o *PickOptions) query {
+	q := query{ask: a, opts: o, rand: o.Rand}
+	q.need[gate.WorkingSet] = needMiB(a, gate.WorkingSet)
+	q.need[gate.Committed] = needMiB(a, gate.Committed)
+	return q
+}
+
+// needMiB is gate.Need in whole MiB. What no host can have, and a negative need, fit nowhere.
+func needMiB(a *gate.Ask, m gate.Mode) int32 {
+	n := gate.Need(*a, m).CeilMiB()
+	if a.Memory < 0 || n < 0 || n > mostMiB {
+		return mostMiB + 1
+	}
+	return int32(n)
+}
+
+// next steps the pick's own random sequence (splitmix64).
+func (q *query) next() uint64 {
+	q.rand += 0x9e3779b97f4a7c15
+	z := q.rand
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+func (q *query) below(n int) int {
+	hi, _ := bits.Mul64(q.next(), uint64(n))
+	return int(hi)
+}
+
+// Pick returns the host to ask for a reservation. It allocates nothing. When it answers false,
+// Explain says why.
+func (t *Table) Pick(now time.Duration, a *gate.Ask, o *PickOptions) (Choice, bool) {
+	t.advance(now)
+	q := newQuery(a, o)
+	if o.Require != "" {
+		return t.pickNamed(o.Require, &q)
+	}
+	if o.Prefer != "" {
+		if c, ok := t.pickNamed(o.Prefer, &q); ok {
+			return c, true
+		}
+	}
+	if i := t.search(&q); i != none {
+		return t.choice(i, &q), true
+	}
+	return Choice{}, false
+}
+
+func (t *Table) pickNamed(id string, q *query) (Choice, bool) {
+	i, ok := t.byID[id]
+	if !ok {
+		return Choice{}, false
+	}
+	if why, _ := t.judge(i, q); why != Candidate {
+		return Choice{}, false
+	}
+	return t.choice(i, q), true
+}
+
+func (t *Table) choice(i int32, q *query) Choice {
+	h := &t.hosts[i]
+	return Choice{Host: h.id, Ref: Ref{index: i, gen: h.gen}, Need: gate.FromMiB(int64(q.need[h.mode]))}
+}
+
+// search goes down the buckets from the best, all groups abreast, until a host takes the ask.
+func (t *Table) search(q *query) int32 {
+	var at [maxGroups]int32 // each group's best bucket that may still have a host
+	for i, g := range t.groups {
+		at[i] = none
+		if g.mixed || carries(g.labels, q.ask.Labels) {
+			at[i] = g.bestBucket(g.buckets(), q.need[g.mode])
+		}
+	}
+	for {
+		i := t.lead(at[:len(t.groups)], q)
+		if i < 0 {
+			return none
+		}
+		g := t.groups[i]
+		if found := t.sample(g, g.heaps[at[i]], q); found != none {
+			return found
+		}
+		at[i] = g.bestBucket(at[i], q.need[g.mode])
+	}
+}
+
+// lead returns the group with the highest bucket; among equals, at random by their hosts.
+func (t *Table) lead(at []int32, q *query) int {
+	lead, hosts := -1, 0
+	for i, b := range at {
+		if b == none || lead >= 0 && b < at[lead] {
+			continue
+		}
+		n := len(t.groups[i].heaps[b])
+		if lead < 0 || b > at[lead] {
+			lead, hosts = i, n
+			continue
+		}
+		if hosts += n; q.below(hosts) < n {
+			lead = i
+		}
+	}
+	return lead
+}
+
+// sample returns a host of one heap that takes the ask: by a few random probes, else by a walk.
+func (t *Table) sample(g *group, heap []entry, q *query) int32 {
+	need := q.need[g.mode]
+	for range min(len(heap)-1, 4) {
+		e := heap[q.below(len(heap))]
+		if e.room >= need && t.takes(g, e.ref, q) {
+			return e.ref
+		}
+	}
+	return t.walk(g, heap, 0, q)
+}
+
+// walk tries an entry's children in random order, then the entry: a heap has no room below one
+// that has too little, so each host that it looks at has the memory.
+func (t *Table) walk(g *group, heap []entry, i int, q *query) int32 {
+	if i >= len(heap) || heap[i].room < q.need[g.mode] {
+		return none
+	}
+	side := int(q.next() & 1)
+	for _, child := range [2]int{2*i + 1 + side, 2*i + 2 - side} {
+		if found := t.walk(g, heap, child, q); found != none {
+			return found
+		}
+	}
+	if t.takes(g, heap[i].ref, q) {
+		return heap[i].ref
+	}
+	return none
+}
+
+// takes asks a candidate with enough memory for the rest.
+func (t *Table) takes(g *group, i int32, q *query) bool {
+	if len(q.opts.Exclude) == 0 && len(q.ask.Dims) == 0 && !g.mixed {
+		return true
+	}
+	why, _ := t.judge(i, q)
+	return why == Candidate
+}
+
+// judge says why a host cannot take the ask, Candidate if it can: the first reason in the order
+// of the list.
+func (t *Table) judge(i int32, q *query) (Reason, string) {
+	h := &t.hosts[i]
+	switch {
+	case h.standing != Candidate:
+		return h.standing, ""
+	case len(q.opts.Exclude) > 0 && slices.Contains(q.opts.Exclude, h.id):
+		return Excluded, ""
+	case !carries(h.labels, q.ask.Labels):
+		return Labels, ""
+	case h.room() < q.need[h.mode]:
+		return NoRoom, ""
+	}
+	for _, want := range q.ask.Dims {
+		if !h.has(want) {
+			return Dimension, want.Name
+		}
+	}
+	return Candidate, ""
+}
+
+// has says whether a host has an amount of a dimension left. One that it does not declare it
+// does not have.
+func (h *host) has(want gate.Dim) bool {
+	for i := range h.dims {
+		if d := &h.dims[i]; d.name == want.Name {
+			return want.N >= 0 && d.free-d.pending >= want.N
+		}
+	}
+	return want.N == 0
+}
+
+// carries says whether every label wanted is among those a host has.
+func carries(has, wanted []gate.Label) bool {
+	for _, w := range wanted {
+		if !slices.Contains(has, w) {
+			return false
+		}
+	}
+	return true
+}

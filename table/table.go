@@ -1,0 +1,220 @@
+// Package table is a replica's view of the hosts, and the pick: which host should be asked to
+// reserve for an ask, by arithmetic over the newest verdicts heard.
+//
+// It decides which hosts are candidates and which of them is best. It promises nothing: the
+// agent that is asked has the last word. It does not compute what a host may promise
+// (admittable is the agent's own number), knows no pool, no quota and no ticket.
+//
+//	fits  = ⌊admittable − Σ this replica's unanswered reserves⌋ ≥ need, every hard dimension
+//	        likewise, labels match, the newest word is younger than 30 s, the intake is open
+//	score = 0.6 × free cores + 0.3 × free GiB + 5 if stream-restore, both net of the same
+//	pick  = any host of the best bucket of scores that has one that fits
+//
+// Worked: the essay's host with 11.8 free cores and 28,588 MiB free scores 7.08 + 8.37 + 5 =
+// 20.45, the bucket 68 of width 0.3. Its admittable of 25,600 MiB takes 25 stateless sandboxes
+// of 4 GiB, charged 1,024 each; the 26th is refused. It takes 6 stateful ones, charged in full.
+//
+// The index: hosts of one mode and one set of labels are a group; a group keeps one max-heap of
+// rooms for each bucket of scores, and a tree of the heaps' maxima. The best bucket with room is
+// found in log₂(buckets) steps, also on a full fleet; a host in it by a few random probes, else
+// by a walk from the heap's top. A verdict, charge or release moves one host. Asks with hard
+// dimensions walk past hosts that have the memory and not the dimension.
+//
+// A Table has one owner: not safe for concurrent use. Time is the owner's monotonic clock.
+package table
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+// Strategy says which of the hosts that fit is best.
+type Strategy uint8
+
+const (
+	// Spread prefers the emptiest host: right where every create runs the same anywhere, since a
+	// burst then meets the most headroom and a dead host takes the fewest sandboxes along.
+	Spread Strategy = iota
+	// Pack prefers the fullest host that fits: right where empty hosts are given back, or kept
+	// for large asks.
+	Pack
+)
+
+// Options are a table's settings; the zero value takes every default.
+type Options struct {
+	Silent      time.Duration // a host not heard for so long is no candidate; 30 s
+	Weights     gate.Weights  // of the score; the essay's
+	BucketWidth int64         // of the score, in thousandths; 300: one GiB, or half a core
+	Buckets     int           // of scores, a power of two; 4,096; the last holds whatever scores higher
+	Strategy    Strategy
+}
+
+func (o Options) withDefaults() Options {
+	if o.Silent <= 0 {
+		o.Silent = 30 * time.Second
+	}
+	if o.Weights == (gate.Weights{}) {
+		o.Weights = gate.DefaultWeights()
+	}
+	if o.BucketWidth <= 0 {
+		o.BucketWidth = 300
+	}
+	if o.Buckets <= 0 {
+		o.Buckets = 4096
+	}
+	o.Buckets = 1 << bits.Len(uint(min(o.Buckets, 1<<20)-1))
+	return o
+}
+
+// none is the ref of no host.
+const none int32 = -1
+
+// Table is the set of registered hosts with what was last heard of each.
+type Table struct {
+	opts  Options
+	now   time.Duration    // the highest instant seen; never goes back
+	byID  map[string]int32 // host id -> its place in hosts
+	hosts []host
+	spots []spot  // of the same index as hosts: where each lies in the index
+	spare []int32 // refs of forgotten hosts, to be used again
+
+	groups  []*group
+	oldest  int32 // hosts heard, by the time of their word: the next to fall silent
+	newest  int32
+	counts  [reasons]int // registered hosts by standing; counts[Candidate] are indexed
+	charges []charge
+	idle    []int32 // charges to be used again
+	stats   Stats
+}
+
+// Stats count what happened to the reports.
+type Stats struct {
+	Taken   uint64 // they became the host's newest word
+	Ignored uint64 // an equal or higher stamp had been seen
+	Invalid uint64 // they could not be true
+}
+
+// host is one registered host. Its amounts are as its agent said, not net of charges.
+type host struct {
+	id   string
+	gen  uint32 // rises when the place is used for another host
+	live bool
+
+	heard                 bool // since this table began
+	standing              Reason
+	intake                Intake
+	mode                  gate.Mode
+	stream                bool
+	incarnation, sequence int64
+	receivedAt            time.Duration
+	prev, next            int32 // in the order of receivedAt
+
+	admittable, free, maxAsk gate.Bytes
+	cpuFree                  int64
+	labels                   []gate.Label // sorted; a group's own, or the host's in a mixed group
+	dims                     []dim
+	limits                   []gate.Dim // of the dimensions, for Feasible
+
+	pending    gate.Bytes // Σ needs of this replica's unanswered reserves
+	pendingCPU int64
+}
+
+// dim is what a host has left of one hard dimension.
+type dim struct {
+	name          string
+	free, pending int64
+}
+
+// Ref names a registered host without its id. It outlives the host harmlessly.
+type Ref struct {
+	index int32
+	gen   uint32
+}
+
+// New makes an empty table: nobody is a candidate before it was heard.
+func New(o Options) *Table {
+	return &Table{opts: o.withDefaults(), byID: map[string]int32{}, oldest: none, newest: none}
+}
+
+// Len counts the registered hosts.
+func (t *Table) Len() int { return len(t.byID) }
+
+// Stats returns the counts of reports so far.
+func (t *Table) Stats() Stats { return t.stats }
+
+// Lookup finds a host by its id.
+func (t *Table) Lookup(id string) (Ref, bool) {
+	i, ok := t.byID[id]
+	if !ok {
+		return Ref{index: none}, false
+	}
+	return Ref{index: i, gen: t.hosts[i].gen}, true
+}
+
+// at returns the host of a ref, nil if it was forgotten.
+func (t *Table) at(r Ref) *host {
+	if r.index < 0 || int(r.index) >= len(t.hosts) || t.hosts[r.index].gen != r.gen || !t.hosts[r.index].live {
+		return nil
+	}
+	return &t.hosts[r.index]
+}
+
+// Registration is what the registry knows of a host before it was heard: enough to judge
+// whether an ask could ever fit, never enough to pick it.
+type Registration struct {
+	Host   string
+	Mode   gate.Mode
+	MaxAsk gate.Bytes
+	Labels []gate.Label
+	Limits []gate.Dim // of its hard dimensions
+}
+
+// Register adds a host, or brings up to date one that was not heard yet. A host that is missing
+// from a list of the registry stays: absence is never death.
+func (t *Table) Register(r Registration) {
+	i, known := t.byID[r.Host]
+	if !known {
+		i = t.add(r.Host)
+	}
+	h := &t.hosts[i]
+	if h.heard {
+		return
+	}
+	h.mode, h.maxAsk = r.Mode, r.MaxAsk
+	h.labels, h.limits = sortedLabels(r.Labels), append(h.limits[:0], r.Limits...)
+}
+
+// Forget removes a host for good: it was buried, or unregistered itself.
+func (t *Table) Forget(id string) bool {
+	i, ok := t.byID[id]
+	if !ok {
+		return false
+	}
+	t.unlink(i)
+	t.unindex(i)
+	h := &t.hosts[i]
+	t.counts[h.standing]--
+	delete(t.byID, id)
+	*h = host{gen: h.gen + 1, prev: none, next: none}
+	t.spots[i] = spot{group: none, bucket: none}
+	t.spare = append(t.spare, i)
+	return true
+}
+
+func (t *Table) add(id string) int32 {
+	var i int32
+	if n := len(t.spare); n > 0 {
+		i, t.spare = t.spare[n-1], t.spare[:n-1]
+	} else {
+		i = int32(len(t.hosts))
+		t.hosts = append(t.hosts, host{gen: 1})
+		t.spots = append(t.spots, spot{group: none, bucket: none})
+	}
+	h := &t.hosts[i]
+	*h = host{id: id, gen: h.gen, live: true, standing: Unheard, prev: none, next: none}
+	t.counts[Unheard]++
+	t.byID[id] = i
+	return i
+}

@@ -1,0 +1,217 @@
+package table
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+// Intake is the word that stands beside a host's admittable.
+type Intake uint8
+
+const (
+	Open          Intake = iota
+	UnderPressure        // shut by the valve; opens by itself
+	IsCordoned           // shut by an operator
+	IsDraining           // shut for good; what was placed there moves
+)
+
+// String returns the word of the wire.
+func (i Intake) String() string {
+	return [...]string{"open", "pressure", "cordoned", "draining"}[min(i, IsDraining)]
+}
+
+// Verdict is a host's whole word, in absolute values: the highest stamp wins, so that gaps
+// and reordering need nothing.
+type Verdict struct {
+	Host        string
+	Incarnation int64 // from the store's sequence, at registration
+	Sequence    int64 // within the incarnation
+
+	Admittable    gate.Bytes
+	Free          gate.Bytes // for the score: net of charges and reservations
+	Limit         gate.Bytes // the smallest limit
+	MaxAsk        gate.Bytes // the largest need that could ever fit: the smallest limit − headroom
+	CPUFreeMilli  int64      // for the score: net likewise; below zero where cpu is overcommitted
+	Intake        Intake
+	Mode          gate.Mode
+	StreamRestore bool
+
+	Labels []gate.Label
+	Dims   []gate.Dim // free amounts of the hard dimensions
+	Limits []gate.Dim // their sizes, where known
+}
+
+// The bounds of a number that can be true: beyond them a score could overflow.
+const (
+	maxMemory   = gate.Bytes(1) << 50
+	maxCPUMilli = 1 << 30
+	maxDim      = int64(1) << 53
+)
+
+// check refuses a report that cannot be true. A nonsense value often makes the best score.
+func (v *Verdict) check() error {
+	switch {
+	case v.Limit <= 0 || v.Limit > maxMemory:
+		return fmt.Errorf("table: host %q: limit %v", v.Host, v.Limit)
+	case v.Admittable < 0 || v.Admittable > v.Limit:
+		return fmt.Errorf("table: host %q: admittable %v of a limit of %v", v.Host, v.Admittable, v.Limit)
+	case v.Free < 0 || v.Free > v.Limit:
+		return fmt.Errorf("table: host %q: free %v of a limit of %v", v.Host, v.Free, v.Limit)
+	case v.MaxAsk < 0 || v.MaxAsk > v.Limit:
+		return fmt.Errorf("table: host %q: largest ask %v of a limit of %v", v.Host, v.MaxAsk, v.Limit)
+	case v.CPUFreeMilli < -maxCPUMilli || v.CPUFreeMilli > maxCPUMilli:
+		return fmt.Errorf("table: host %q: free cpu %d m", v.Host, v.CPUFreeMilli)
+	case v.Intake > IsDraining || v.Mode > gate.Committed:
+		return fmt.Errorf("table: host %q: intake %d, mode %d", v.Host, v.Intake, v.Mode)
+	}
+	for _, d := range v.Dims {
+		if d.N < 0 || d.N > maxDim {
+			return fmt.Errorf("table: host %q: dimension %s %d", v.Host, d.Name, d.N)
+		}
+	}
+	return nil
+}
+
+// Observe takes a host's word, received at an instant of the owner's clock. It answers false
+// for a stamp that is not newer than the last. A report that cannot be true is an error; its
+// host is no candidate until a true one comes.
+func (t *Table) Observe(v *Verdict, receivedAt time.Duration) (bool, error) {
+	if v.Host == "" {
+		t.stats.Invalid++
+		return false, errors.New("table: a report without a host")
+	}
+	i, known := t.byID[v.Host]
+	if !known {
+		i = t.add(v.Host)
+	}
+	h := &t.hosts[i]
+	if h.heard && cmp.Or(cmp.Compare(v.Incarnation, h.incarnation), cmp.Compare(v.Sequence, h.sequence)) <= 0 {
+		t.stats.Ignored++
+		return false, nil
+	}
+	h.incarnation, h.sequence = v.Incarnation, v.Sequence
+	err := v.check()
+	if err == nil {
+		t.take(i, v)
+		t.stats.Taken++
+	} else {
+		t.stats.Invalid++
+	}
+	t.unindex(i)
+	if err == nil {
+		t.join(i, v.Labels)
+	}
+	t.heardFrom(i, receivedAt, standingOf(h.intake, err))
+	return err == nil, err
+}
+
+func standingOf(i Intake, invalid error) Reason {
+	if invalid != nil {
+		return Invalid
+	}
+	return [...]Reason{Open: Candidate, UnderPressure: Pressure, IsCordoned: Cordoned, IsDraining: Draining}[i]
+}
+
+// take copies the amounts, in memory the host already has.
+func (t *Table) take(i int32, v *Verdict) {
+	h := &t.hosts[i]
+	h.intake, h.mode, h.stream = v.Intake, v.Mode, v.StreamRestore
+	h.admittable, h.free, h.maxAsk, h.cpuFree = v.Admittable, v.Free, v.MaxAsk, v.CPUFreeMilli
+	h.limits = append(h.limits[:0], v.Limits...)
+	if !h.declares(v.Dims) {
+		h.dims = h.dims[:0]
+		for _, d := range v.Dims {
+			h.dims = append(h.dims, dim{name: d.Name})
+		}
+		t.recountDims(i)
+	}
+	for k, d := range v.Dims {
+		h.dims[k].free = d.N
+	}
+}
+
+// declares says whether a host's dimensions are these, in this order, as they nearly always are.
+func (h *host) declares(dims []gate.Dim) bool {
+	return slices.EqualFunc(h.dims, dims, func(a dim, b gate.Dim) bool { return a.name == b.Name })
+}
+
+// heardFrom gives a host its standing and its place in the order of receipt.
+func (t *Table) heardFrom(i int32, at time.Duration, standing Reason) {
+	t.hosts[i].heard = true
+	t.stand(i, standing)
+	t.unlink(i)
+	t.link(i, at)
+	t.reindex(i)
+	t.advance(max(at, t.now))
+}
+
+func (t *Table) stand(i int32, standing Reason) {
+	h := &t.hosts[i]
+	t.counts[h.standing]--
+	h.standing = standing
+	t.counts[standing]++
+}
+
+// link puts a host into the order of receipt, searched from its newest end: words of different
+// streams may reach the owner a little out of order.
+func (t *Table) link(i int32, at time.Duration) {
+	h, after := &t.hosts[i], t.newest
+	for after != none && t.hosts[after].receivedAt > at {
+		after = t.hosts[after].prev
+	}
+	h.receivedAt, h.prev, h.next = at, after, t.oldest
+	if after != none {
+		h.next = t.hosts[after].next
+		t.hosts[after].next = i
+	} else {
+		t.oldest = i
+	}
+	if h.next != none {
+		t.hosts[h.next].prev = i
+	} else {
+		t.newest = i
+	}
+}
+
+func (t *Table) unlink(i int32) {
+	h := &t.hosts[i]
+	if h.prev == none && h.next == none && t.oldest != i {
+		return
+	}
+	if h.prev != none {
+		t.hosts[h.prev].next = h.next
+	} else {
+		t.oldest = h.next
+	}
+	if h.next != none {
+		t.hosts[h.next].prev = h.prev
+	} else {
+		t.newest = h.prev
+	}
+	h.prev, h.next = none, none
+}
+
+// advance takes the owner's now and lets every host fall silent whose word is too old. What a
+// silent host last said makes it look ever better beside the living, so it is out at once.
+func (t *Table) advance(now time.Duration) {
+	t.now = max(t.now, now)
+	for t.oldest != none && t.now-t.hosts[t.oldest].receivedAt >= t.opts.Silent {
+		i := t.oldest
+		t.unlink(i)
+		t.unindex(i)
+		t.stand(i, Silent)
+	}
+}
+
+func sortedLabels(labels []gate.Label) []gate.Label {
+	out := slices.Clone(labels)
+	slices.SortFunc(out, func(a, b gate.Label) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Value, b.Value))
+	})
+	return out
+}
