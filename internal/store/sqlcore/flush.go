@@ -1,0 +1,91 @@
+package sqlcore
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// flush writes what the transitions changed, one statement for each kind of change.
+// Removals come first, because a key may have been removed and made anew.
+func (l *loader) flush(ctx context.Context) error {
+	var gone, steps, restarts, fresh []record
+	for _, e := range l.order {
+		switch {
+		case e.stored == nil && e.row == nil:
+		case e.stored == nil:
+			fresh = append(fresh, toRecord(e.row, &pool.Row{}))
+		case e.row == nil:
+			gone = append(gone, toRecord(e.stored, e.stored))
+		case *e.row == *e.stored:
+		case sameRequest(e.row, e.stored):
+			steps = append(steps, toRecord(e.row, e.stored))
+		default:
+			restarts = append(restarts, toRecord(e.row, e.stored))
+		}
+	}
+	for _, w := range []struct {
+		name string
+		rows []record
+	}{{"remove", gone}, {"step", steps}, {"restart", restarts}, {"insert", fresh}} {
+		if err := write(ctx, l, w.name, w.rows); err != nil {
+			return err
+		}
+	}
+	return l.flushPools(ctx)
+}
+
+func sameRequest(a, b *pool.Row) bool {
+	return a.Contents == b.Contents && a.Pool == b.Pool && a.Mode == b.Mode && a.MaxQueueAge == b.MaxQueueAge
+}
+
+// write runs a statement over an array; unless it hits each of its rows, somebody else
+// moved one of them, and the transaction is tried again.
+func write[T any](ctx context.Context, l *loader, name string, rows []T) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	arg, err := array(rows)
+	if err != nil {
+		return err
+	}
+	hit, err := l.tx.Exec(ctx, l.store.sql[name], arg)
+	if err == nil && hit != int64(len(rows)) {
+		return errMoved
+	}
+	return err
+}
+
+type placeRecord struct {
+	Name      string `json:"name"`
+	LastPlace int64  `json:"last_place"`
+	WasPlace  int64  `json:"was_place"`
+}
+
+type markRecord struct {
+	ID       string    `json:"id"`
+	Late     bool      `json:"late"`
+	SparedAt pool.Time `json:"spared_at"`
+}
+
+func (l *loader) flushPools(ctx context.Context) error {
+	var places []placeRecord
+	var marks []markRecord
+	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
+		p := l.pools[name]
+		if p.lastPlace != p.wasPlace {
+			places = append(places, placeRecord{name, p.lastPlace, p.wasPlace})
+		}
+		for _, m := range p.marked {
+			if *m.row != *m.was {
+				marks = append(marks, markRecord{m.row.ID, m.row.Late, m.row.SparedAt})
+			}
+		}
+	}
+	if err := write(ctx, l, "mark", marks); err != nil {
+		return err
+	}
+	return write(ctx, l, "places", places)
+}

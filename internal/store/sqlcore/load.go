@@ -1,0 +1,265 @@
+package sqlcore
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// errMoved says that a row was no longer as it had been read: try again.
+var errMoved = errors.New("a row moved meanwhile")
+
+// need is what a batch of transitions touches.
+type need struct {
+	keys    map[[2]string]bool
+	ids     map[string]bool
+	pools   map[string]bool
+	tenants map[string]bool
+	counts  bool // the pools are counted, and the tenants charged
+	numbers int
+}
+
+func needOf(ops []*op) need {
+	n := need{map[[2]string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, false, 0}
+	for _, o := range ops {
+		for _, id := range o.ids {
+			n.ids[id] = true
+		}
+		if c := o.claim; c != nil {
+			n.keys[[2]string{c.Consumer, c.Key}] = true
+			n.touch(c.Pool, c.Contents.Tenant)
+		}
+		n.counts = n.counts || o.counts
+		n.numbers += o.numbers
+	}
+	return n
+}
+
+func (n *need) touch(pool, tenant string) {
+	if pool != "" {
+		n.pools[pool] = true
+		n.tenants[tenant] = true
+	}
+}
+
+// loader fills the books of one transaction.
+type loader struct {
+	*books
+	store *Store
+	need  need
+}
+
+// load reads what the batch needs. Lock order: the pools' rows by name, then the tenants'
+// rows by name, then nothing else; the numbers of the sequence are not locked. Whoever
+// changes an admission holds its pool's row, so that plain reads of them are exact.
+func (l *loader) load(ctx context.Context) error {
+	steps := []func(context.Context) error{l.find, l.lock, l.settings}
+	if l.need.counts {
+		steps = append(steps, l.tallies, l.lines, l.uses)
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	l.countLoaded()
+	l.wanting = l.need.numbers
+	return nil
+}
+
+// find loads the rows that the transitions name.
+func (l *loader) find(ctx context.Context) error {
+	ids := slices.Sorted(maps.Keys(l.need.ids))
+	arg, err := names(ids)
+	if err == nil && len(ids) > 0 {
+		err = each(l.tx.Query(ctx, l.store.sql["find_ids"], arg))(l.enterRow)
+	}
+	if err != nil || len(l.need.keys) == 0 {
+		return err
+	}
+	if arg, err = array(slices.Collect(maps.Keys(l.need.keys))); err != nil {
+		return err
+	}
+	return each(l.tx.Query(ctx, l.store.sql["find_keys"], arg))(l.enterRow)
+}
+
+func (l *loader) enterRow(rows Rows) error {
+	r, err := scanRow(rows)
+	if err != nil {
+		return err
+	}
+	if l.entries[r.ID] == nil {
+		e, stored := l.enter(r.ID), *r
+		e.stored, e.row = &stored, r
+		l.byKey[[2]string{r.Consumer, r.Key}] = r.ID
+	}
+	return nil
+}
+
+// lock takes the locks, and reads again what others may have changed before it had them.
+func (l *loader) lock(ctx context.Context) error {
+	for _, e := range l.order {
+		l.need.touch(e.row.Pool, e.row.Tenant)
+	}
+	if err := l.lockPools(ctx); err != nil {
+		return err
+	}
+	if l.store.dialect.Locks {
+		if err := l.relock(ctx); err != nil {
+			return err
+		}
+	}
+	now, err := l.store.clock(ctx, l.tx)
+	l.now = now
+	return err
+}
+
+func (l *loader) lockPools(ctx context.Context) error {
+	arg, err := names(slices.Sorted(maps.Keys(l.need.pools)))
+	if err != nil {
+		return err
+	}
+	return each(l.tx.Query(ctx, l.store.sql["pools"], arg))(func(rows Rows) error {
+		var name string
+		p := &poolState{marked: map[string]*marked{}}
+		err := rows.Scan(&name, &p.limits.Cap, &p.limits.MaxWaiting, &p.inForce, &p.lastPlace)
+		p.wasPlace = p.lastPlace
+		l.pools[name] = p
+		return err
+	})
+}
+
+func (l *loader) relock(ctx context.Context) error {
+	if l.need.counts {
+		if err := l.lockTenants(ctx); err != nil {
+			return err
+		}
+	}
+	clear(l.entries)
+	clear(l.byKey)
+	l.order = nil
+	if err := l.find(ctx); err != nil {
+		return err
+	}
+	for _, e := range l.order {
+		if l.pools[e.row.Pool] == nil || !l.need.tenants[e.row.Tenant] {
+			return errMoved
+		}
+	}
+	return nil
+}
+
+// lockTenants locks every tenant that may be charged; one never seen before gets a row.
+func (l *loader) lockTenants(ctx context.Context) error {
+	arg, err := names(slices.Sorted(maps.Keys(l.need.tenants)))
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		locked := 0
+		err := each(l.tx.Query(ctx, l.store.sql["tenants"], arg))(func(rows Rows) error {
+			var name string
+			var quota *int64
+			locked++
+			return rows.Scan(&name, &quota)
+		})
+		if err != nil || locked == len(l.need.tenants) {
+			return err
+		}
+		if _, err := l.tx.Exec(ctx, l.store.sql["meet_tenants"], arg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *loader) settings(ctx context.Context) error {
+	return each(l.tx.Query(ctx, l.store.sql["settings"]))(func(rows Rows) error {
+		l.loaded = true
+		return rows.Scan(&l.defaultQuota)
+	})
+}
+
+func (l *loader) tallies(ctx context.Context) error {
+	arg, err := names(slices.Sorted(maps.Keys(l.pools)))
+	if err != nil {
+		return err
+	}
+	return each(l.tx.Query(ctx, l.store.sql["tally"], arg, int64(l.now.Add(-pool.Grace))))(func(rows Rows) error {
+		var name string
+		var t pool.Tally
+		if err := rows.Scan(&name, &t.Busy, &t.FreedLately, &t.InLine); err != nil {
+			return err
+		}
+		l.pools[name].tally = t
+		return nil
+	})
+}
+
+// lines loads the waiters.
+func (l *loader) lines(ctx context.Context) error {
+	arg, err := names(slices.Sorted(maps.Keys(l.pools)))
+	if err != nil {
+		return err
+	}
+	return each(l.tx.Query(ctx, l.store.sql["line"], arg))(func(rows Rows) error {
+		w, err := scanWaiter(rows)
+		if err == nil {
+			l.enterWaiter(l.pools[w.Pool], w)
+		}
+		return err
+	})
+}
+
+// enterWaiter puts a waiter into the line. One that a transition of the batch names is in
+// the books as a whole already, and stands in the line as that row.
+func (l *loader) enterWaiter(p *poolState, w *pool.Row) {
+	var t pool.Tally
+	t.Count(w, l.now, 1)
+	p.tally.InLine += t.InLine
+	l.need.tenants[w.Tenant] = true
+	if e := l.entries[w.ID]; e != nil {
+		w = e.row
+	} else {
+		was := *w
+		p.marked[w.ID] = &marked{row: w, was: &was}
+	}
+	p.line, p.places = append(p.line, w), append(p.places, w.Place)
+}
+
+func (l *loader) uses(ctx context.Context) error {
+	arg, err := names(slices.Sorted(maps.Keys(l.need.tenants)))
+	if err != nil {
+		return err
+	}
+	err = each(l.tx.Query(ctx, l.store.sql["quotas"], arg))(func(rows Rows) error {
+		var name string
+		var quota int64
+		err := rows.Scan(&name, &quota)
+		l.quotas[name] = quota
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return each(l.tx.Query(ctx, l.store.sql["use"], arg))(func(rows Rows) error {
+		var name string
+		var n int64
+		err := rows.Scan(&name, &n)
+		l.use[name] = n
+		return err
+	})
+}
+
+// countLoaded notes that the loaded rows are in the counts, so that a change moves them.
+func (l *loader) countLoaded() {
+	if !l.need.counts {
+		return
+	}
+	for _, e := range l.order {
+		e.counts = *e.row
+	}
+}

@@ -1,0 +1,1 @@
+UPDATE pools SET in_force = false

@@ -1,0 +1,1 @@
+SELECT name FROM pools ORDER BY name @lock

@@ -1,0 +1,1 @@
+UPDATE tenants SET quota = NULL WHERE quota IS NOT NULL

@@ -1,0 +1,1 @@
+SELECT default_quota FROM settings

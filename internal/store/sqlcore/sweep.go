@@ -1,0 +1,50 @@
+package sqlcore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+const sweepChunk = 256 // admissions that one sweeping transaction may change
+
+// Sweep undoes placings whose replica was lost, ends waiters that are out of patience, and
+// forgets rows that ended a day ago. Which ones may be due is read beside the writer; each
+// is judged again in the transaction, so that several replicas may sweep at once.
+func (s *Store) Sweep(ctx context.Context) ([]pool.Row, error) {
+	ids, err := s.due(ctx)
+	var changed []pool.Row
+	for chunk := range slices.Chunk(ids, sweepChunk) {
+		swept, chunkErr := submit(ctx, s, op{ids: chunk}, func(k pool.Clerk) []pool.Row { return k.Sweep(chunk) })
+		if chunkErr != nil {
+			return changed, chunkErr
+		}
+		changed = append(changed, swept...)
+	}
+	return changed, err
+}
+
+func (s *Store) due(ctx context.Context) ([]string, error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before := func(d time.Duration) int64 { return int64(now.Add(-d)) }
+	var ids []string
+	err = each(s.db.Query(ctx, s.sql["due"], before(pool.PlacingFor), int64(now), before(pool.KeepEnded)))(func(rows Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	})
+	return ids, s.explain(err)
+}
+
+func (s *Store) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.dialect.Explain(err)
+}

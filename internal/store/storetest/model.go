@@ -1,0 +1,158 @@
+package storetest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll-project/plimsoll/internal/control"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// Deterministic makes rapid draw the same sequences in each run, as long as no flag says
+// otherwise. Call it from TestMain after flag.Parse.
+func Deterministic(checks, steps int) {
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for name, value := range map[string]string{
+		"rapid.checks": fmt.Sprint(checks), "rapid.steps": fmt.Sprint(steps), "rapid.seed": "20261129", "rapid.nofailfile": "true",
+	} {
+		if !given[name] {
+			if err := flag.Set(name, value); err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
+// pair is the model and the store that must equal it.
+type pair struct {
+	t     *rapid.T
+	clock *Clock
+	model *Memory
+	store control.Store
+	ids   int
+}
+
+// testModel draws sequences of transitions and compares every answer and every row.
+func testModel(t *testing.T, fresh func(testing.TB) Opened) {
+	rapid.Check(t, func(rt *rapid.T) {
+		o := fresh(t)
+		s := o.Open(t)
+		defer func() { _ = s.Close() }()
+		p := &pair{t: rt, clock: o.Clock, model: NewMemory(o.Clock.Now), store: s}
+		p.configure(rt)
+		rt.Repeat(map[string]func(*rapid.T){
+			"claim": p.claim, "claim again": p.claim, "attempt": p.attempt, "regen": p.regen, "settle": p.settle, "settle again": p.settle,
+			"no room": p.noRoom, "attend": p.attend, "move": p.move, "renew": p.renew, "track": p.track, "leave": p.leave,
+			"end": p.end, "sweep": p.sweep, "advance": p.advance, "register": p.register, "configure": p.configure, "": p.compare,
+		})
+	})
+}
+
+// both runs a transition on the two and compares what it answers.
+func (p *pair) both(what string, step func(context.Context, control.Store) (any, error)) {
+	p.t.Helper()
+	want, err := step(context.Background(), p.model)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	got, err := step(context.Background(), p.store)
+	if err != nil {
+		p.t.Fatalf("%s: %v", what, err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		p.t.Fatalf("%s (model -, store +):\n%s", what, diff)
+	}
+}
+
+// compare holds all rows and lines of the store against the model's.
+func (p *pair) compare(t *rapid.T) {
+	if err := p.model.Check(); err != nil {
+		t.Fatal(err)
+	}
+	p.both("rows", func(ctx context.Context, s control.Store) (any, error) { return s.List(ctx, control.Filter{}) })
+	p.both("lines", func(ctx context.Context, s control.Store) (any, error) { return s.Lines(ctx) })
+	p.both("now", func(ctx context.Context, s control.Store) (any, error) { return s.Now(ctx) })
+}
+
+func (p *pair) configure(t *rapid.T) {
+	limits := pool.Settings{Pools: map[string]pool.Limits{}, Quotas: map[string]int64{}}
+	limits.DefaultQuota = rapid.SampledFrom([]int64{pool.Unlimited, 1, 2, 3}).Draw(t, "default quota")
+	for _, name := range []string{"p", "q"} {
+		if rapid.IntRange(0, 9).Draw(t, name) > 0 {
+			limits.Pools[name] = pool.Limits{Cap: rapid.Int64Range(-1, 4).Draw(t, "cap"), MaxWaiting: rapid.Int64Range(0, 5).Draw(t, "max waiting")}
+		}
+	}
+	if rapid.Bool().Draw(t, "quota") {
+		limits.Quotas["t1"] = rapid.Int64Range(-1, 3).Draw(t, "quota of t1")
+	}
+	p.both("apply", func(ctx context.Context, s control.Store) (any, error) {
+		c, err := s.Config(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.Document, c.By = "document", "operator"
+		generation, ok, err := s.Apply(ctx, c, limits)
+		return fmt.Sprint(generation, ok), err
+	})
+}
+
+func (p *pair) claim(t *rapid.T) { p.claimWith(t, false) }
+
+func (p *pair) attempt(t *rapid.T) { p.claimWith(t, true) }
+
+func (p *pair) claimWith(t *rapid.T, attempt bool) {
+	p.ids++
+	c := pool.Claim{
+		ID: fmt.Sprintf("a%04d", p.ids), Consumer: rapid.SampledFrom([]string{"c1", "c2"}).Draw(t, "consumer"),
+		Key: rapid.SampledFrom([]string{"k1", "k2", "k3", "k4", "k5"}).Draw(t, "key"), Attempt: attempt, Present: p.present(t),
+	}
+	if !attempt {
+		c.Pool = rapid.SampledFrom([]string{"p", "p", "p", "q", "nowhere"}).Draw(t, "pool")
+		c.Mode = rapid.SampledFrom([]pool.Mode{pool.Queue, pool.Queue, pool.Refuse}).Draw(t, "mode")
+		c.MaxQueueAge = rapid.SampledFrom([]time.Duration{3 * time.Second, time.Minute}).Draw(t, "max queue age")
+		c.Contents = p.contents(t, c)
+	}
+	p.both("claim", func(ctx context.Context, s control.Store) (any, error) { return s.Claim(ctx, c) })
+}
+
+// contents are a function of the key, but for a few that conflict.
+func (p *pair) contents(t *rapid.T, c pool.Claim) pool.Contents {
+	n := len(c.Consumer+c.Key) + int(c.Key[1]) + int(c.Consumer[1])
+	if rapid.IntRange(0, 9).Draw(t, "conflict") == 0 {
+		n++
+	}
+	return pool.Contents{Tenant: []string{"t1", "t2", "t3"}[n%3], Class: []string{"small", "large"}[n%2], Template: "base \"'\\ é",
+		MemoryMB: int64(n), CPUMilli: 500, Labels: "a=b", Host: []string{"", "h9"}[n/2%2], Prefer: n%2 == 0, Stateful: n%3 == 0}
+}
+
+func (p *pair) present(t *rapid.T) time.Duration {
+	return rapid.SampledFrom([]time.Duration{0, pool.PresentFor, pool.PresentFor}).Draw(t, "present")
+}
+
+// row draws an admission, most often in one of these states.
+func (p *pair) row(t *rapid.T, states ...pool.State) pool.Row {
+	f := control.Filter{States: states}
+	if rapid.IntRange(0, 9).Draw(t, "any state") == 0 {
+		f.States = nil
+	}
+	rows, err := p.model.List(context.Background(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) == 0 {
+		return pool.Row{ID: "nobody", Gen: 1, Epoch: 1}
+	}
+	return rapid.SampledFrom(rows).Draw(t, "row")
+}
+
+// near draws a number, most often the right one.
+func near(t *rapid.T, n int64) int64 {
+	return n + rapid.SampledFrom([]int64{0, 0, 0, 0, 0, -1, 1}).Draw(t, "off")
+}
