@@ -1,0 +1,86 @@
+// Package client is the Go SDK: it asks a replica for admission, waits as long as its caller
+// is willing to, and gives back what was got.
+//
+//	c, err := client.New("http://127.0.0.1:7300", token)
+//	a, err := c.Admit(ctx, api.AdmissionRequest{Class: "agent"}, client.Options{Wait: 30 * time.Second})
+//	switch {
+//	case err == nil: // boot with a.Ticket: see client/boot
+//	case client.NotNow(err): // a tempo: park the work as waiting, never as failed
+//	default: // a rule or a fault: waiting will not change it
+//	}
+//
+// A no is an [api.Refusal], so errors.Is(err, api.PoolFull) asks for its code. A place in the
+// queue that outlived the caller's patience is a [StillWaiting]: it is no refusal, and the
+// place is kept. A replica that nobody reached is an [Unreachable].
+//
+// In refuse mode the client asks again with full jitter on top of the server's appointment,
+// never before it: a call refused with retry_after_ms 2400 comes back between 2.4 s and
+// 2.4 s plus the window of its try (250 ms, 500 ms, … 8 s). Asking twice is safe, for a key
+// names one admission; without a key a random one is made.
+//
+// A Client may be used from any goroutine.
+package client
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Client speaks to one control plane.
+type Client struct {
+	base   *url.URL
+	token  string
+	http   *http.Client
+	agent  string         // User-Agent
+	random func() float64 // in [0, 1)
+}
+
+// Option changes a Client while it is made.
+type Option func(*Client)
+
+// WithHTTPClient sends through another HTTP client, for TLS settings of one's own. It must
+// not have a Timeout below 30 s, for a long poll is held that long.
+func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
+
+// WithRandom takes the jitter from random, which returns numbers in [0, 1). For tests.
+func WithRandom(random func() float64) Option { return func(c *Client) { c.random = random } }
+
+// WithUserAgent says who is calling.
+func WithUserAgent(name string) Option { return func(c *Client) { c.agent = name } }
+
+// New makes a client of the control plane at url, "http://127.0.0.1:7300" for instance. It
+// connects to nothing yet.
+func New(address, token string, options ...Option) (*Client, error) {
+	base, err := parseBase(address)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("the token holds blanks or characters that cannot stand in a header")
+	}
+	c := &Client{base: base, token: token, agent: "plimsoll-go", random: rand.Float64}
+	c.http = &http.Client{CheckRedirect: stayHere}
+	for _, option := range options {
+		option(c)
+	}
+	return c, nil
+}
+
+func parseBase(address string) (*url.URL, error) {
+	base, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("the server's address %q is no URL: write it like http://127.0.0.1:7300", address)
+	}
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+		return nil, fmt.Errorf("the server's address %q must begin with http:// or https:// and name a host", address)
+	}
+	base.RawQuery, base.Fragment = "", ""
+	return base, nil
+}
+
+// stayHere follows no redirect: a token is not carried to wherever an answer points.
+func stayHere(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -1,0 +1,84 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/plimsoll-project/plimsoll/api"
+)
+
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (*T, error) {
+	out := new(T)
+	if _, err := c.do(ctx, call{method: http.MethodGet, path: path, query: query}, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func byKey(key string) string { return "/v1/admissions/" + url.PathEscape(key) }
+
+func byID(id string) string { return "/v1/admissions/id/" + url.PathEscape(id) }
+
+// Get looks at one of the caller's own admissions, and changes nothing.
+func (c *Client) Get(ctx context.Context, key string) (*api.Admission, error) {
+	return get[api.Admission](ctx, c, byKey(key), nil)
+}
+
+// GetID looks at an admission by the server's name for it.
+func (c *Client) GetID(ctx context.Context, id string) (*api.Admission, error) {
+	return get[api.Admission](ctx, c, byID(id), nil)
+}
+
+// Admissions lists admissions, newest first: the caller's own, or an operator's everybody's.
+func (c *Client) Admissions(ctx context.Context, only api.ListAdmissionsParams) (*api.AdmissionList, error) {
+	query := url.Values{}
+	if only.State != "" {
+		query.Set("state", string(only.State))
+	}
+	if only.Class != "" {
+		query.Set("class", only.Class)
+	}
+	if only.Limit != nil {
+		query.Set("limit", strconv.FormatInt(*only.Limit, 10))
+	}
+	return get[api.AdmissionList](ctx, c, "/v1/admissions", query)
+}
+
+// Hosts lists the hosts with what each may still promise.
+func (c *Client) Hosts(ctx context.Context) (*api.HostList, error) {
+	return get[api.HostList](ctx, c, "/v1/hosts", nil)
+}
+
+// Host shows one host's arithmetic and what it holds.
+func (c *Client) Host(ctx context.Context, id string) (*api.Host, error) {
+	return get[api.Host](ctx, c, "/v1/hosts/"+url.PathEscape(id), nil)
+}
+
+// Pools lists the pools with their caps and who holds their slots.
+func (c *Client) Pools(ctx context.Context) (*api.PoolList, error) {
+	return get[api.PoolList](ctx, c, "/v1/pools", nil)
+}
+
+// Whoami says who the server takes the caller for.
+func (c *Client) Whoami(ctx context.Context) (*api.Identity, error) {
+	return get[api.Identity](ctx, c, "/v1/whoami", nil)
+}
+
+// Config reads the configuration that is in force.
+func (c *Client) Config(ctx context.Context) (*api.ConfigDocument, error) {
+	return get[api.ConfigDocument](ctx, c, "/v1/config", nil)
+}
+
+// PutConfig replaces the configuration if the one that the change was made from is still in
+// force; else the error is api.GenerationConflict. Each line of an api.InvalidConfig's detail
+// is one fault.
+func (c *Client) PutConfig(ctx context.Context, change api.ConfigChange) (*api.ConfigDocument, error) {
+	out := new(api.ConfigDocument)
+	_, err := c.do(ctx, call{method: http.MethodPut, path: "/v1/config", body: change}, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
