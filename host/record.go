@@ -66,7 +66,7 @@ func (r Record) Name() Name {
 // Expired says whether a record says nothing any more: a closed reservation that no
 // frame can still want to open.
 func (r Record) Expired(now Instant) bool {
-	return r.Gone || (r.Kind == RecordReservation && r.State != ledger.Open && r.Until < now)
+	return r.Gone || (r.Kind == RecordReservation && r.State != ledger.Open && r.Until <= now)
 }
 
 func (h *Host) record(r Record) { h.fx.Records = append(h.fx.Records, r) }

@@ -1,0 +1,188 @@
+package host_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+)
+
+// FuzzHost plays any events at any times to a host and to its model: the same answers, the
+// same admittable, the same ends, and after each step what always holds. At the end all
+// ends come and a time to live passes: nothing is reserved, nothing is charged, and
+// admittable is an empty host's (design §12.1, 3, 4, 5; T28, T35, T37, T43).
+func FuzzHost(f *testing.F) {
+	f.Add([]byte{0, 0, 1, 9, 0, 0, 0, 1, 9, 0, 3, 0, 1, 0, 1, 4, 0, 1, 0, 1, 5, 0, 1, 0, 1})
+	f.Add([]byte{1, 0, 1, 40, 0, 0, 5, 1, 40, 0, 0, 10, 1, 40, 0, 3, 0, 1, 0, 1, 3, 5, 1, 0, 1, 6, 200, 90, 99, 40, 6, 200, 90, 99, 80})
+	f.Add([]byte{2, 0, 1, 255, 0, 0, 5, 2, 255, 0, 2, 0, 1, 0, 9, 1, 5, 2, 99, 200, 0, 5, 2, 255, 9, 0, 5, 3, 255, 255})
+	f.Add([]byte{4, 7, 2, 0, 1, 0, 0, 1, 9, 0, 7, 1, 0, 0, 0, 0, 1, 1, 9, 0, 3, 0, 1, 0, 1, 7, 0, 0, 0, 1, 3, 0, 1, 0, 1})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) == 0 {
+			return
+		}
+		p := newPlay(t, data[0])
+		for data = data[1:]; len(data) >= 5; data = data[5:] {
+			p.rig.now += wait(data[4])
+			p.both(p.event(data[0], data[1], data[2], data[3]))
+		}
+		p.allEnds()
+	})
+}
+
+// play is a host and its model side by side.
+type play struct {
+	t     *testing.T
+	rig   *rig
+	model *model
+	bits  byte // of the configuration
+}
+
+func newPlay(t *testing.T, bits byte) *play {
+	cfg := config()
+	cfg.Mode = gate.Mode(bits & 1)
+	if bits&2 != 0 {
+		cfg.Dims = []gate.Dim{{Name: "gpu", N: 2}, {Name: host.SandboxDim, N: 3}}
+	}
+	p := &play{t: t, rig: newRig(t, cfg), model: newModel(cfg), bits: bits}
+	p.both(p.limits(0, 0))
+	return p
+}
+
+// wait makes of a byte a time from a millisecond to a minute.
+func wait(b byte) time.Duration {
+	return time.Duration(b&63) * []time.Duration{0, time.Millisecond, 50 * time.Millisecond, time.Second}[b>>6]
+}
+
+func (p *play) event(verb, who, x, y byte) host.Event {
+	id, gen := string('a'+rune(who%5)), int64(who/5%4)
+	until := p.rig.now + time.Duration(x)*time.Second/2 - 10*time.Second
+	life := int64(incarnation)
+	if x == 255 {
+		life--
+	}
+	switch verb % 9 {
+	case 0:
+		return host.Reserve{ID: id, Gen: gen, Ask: p.ask(x, y), Until: until, Incarnation: life}
+	case 1:
+		return host.Renew{ID: id, Epoch: gen, Until: until, Incarnation: life}
+	case 2:
+		return host.Release{ID: id, Gen: gen}
+	case 3:
+		return host.Redeem{ID: id, Epoch: gen}
+	case 4:
+		return host.Track{ID: id, Epoch: gen}
+	case 5:
+		return host.Done{ID: id, Epoch: gen, Evicted: x&1 != 0}
+	case 6:
+		return p.seen(who, x, y)
+	case 7:
+		return host.SetIntake{Intake: []host.Intake{host.IntakeOpen, host.IntakeCordoned, host.IntakeDraining}[who%3]}
+	}
+	return host.Tick{}
+}
+
+func (p *play) ask(x, y byte) gate.Ask {
+	a := ask(int64(y) * 16)
+	a.Stateful = x&1 != 0
+	a.Rule.Until = gate.ReserveUntil(x >> 1 & 1)
+	if p.bits&2 != 0 && x&4 != 0 {
+		a.Dims = []gate.Dim{{Name: "gpu", N: int64(y & 3)}}
+	}
+	return a
+}
+
+// limits is a machine of 8 GiB and a slice of half that, by turns the narrower one.
+func (p *play) limits(machine, slice int64) host.Sample {
+	s := host.Sample{Limits: []gate.Limit{
+		{Name: "machine", Size: 8 * gate.GiB, Used: gate.FromMiB(machine)},
+		{Name: "slice", Size: 4 * gate.GiB, Used: gate.FromMiB(slice)},
+	}}
+	if p.bits&4 != 0 {
+		s.Budget = 3 * gate.GiB
+	}
+	return s
+}
+
+func (p *play) seen(who, x, y byte) host.Event {
+	s := p.limits(int64(x)*32+int64(y), int64(y)*16)
+	s.PSI, s.Some, s.FullPSI = who&1 != 0, int64(who)*10, int64(x)*4
+	s.Full = who&2 != 0
+	if who&4 != 0 {
+		s.Sandboxes = append(s.Sandboxes, host.Resident{ID: "a", Bytes: gate.FromMiB(int64(x) * 8)})
+	}
+	if who&8 != 0 {
+		s.Sandboxes = append(s.Sandboxes, host.Resident{ID: "b", Bytes: gate.FromMiB(int64(y) * 8)})
+	}
+	return s
+}
+
+// both plays one event to both and compares.
+func (p *play) both(ev host.Event) {
+	p.t.Helper()
+	fx := p.rig.step(ev)
+	ends := make([]host.Ref, 0, len(fx.Ends))
+	for _, e := range fx.Ends {
+		ends = append(ends, host.Ref{ID: e.ID, Epoch: e.Epoch})
+	}
+	denial, want := p.model.step(p.rig.now, ev)
+	if fx.Answer.Denial != denial {
+		p.t.Fatalf("%#v at %v: host says %q, model %q", ev, p.rig.now, fx.Answer.Denial, denial)
+	}
+	if got := int64(fx.Answer.Verdict.Admittable); got != p.model.admittable() {
+		p.t.Fatalf("after %#v at %v: host admits %d, model %d", ev, p.rig.now, got, p.model.admittable())
+	}
+	if !slices.Equal(fx.Answer.Verdict.Dims, p.model.left()) {
+		p.t.Fatalf("after %#v: host has left %v, model %v", ev, fx.Answer.Verdict.Dims, p.model.left())
+	}
+	for _, ref := range ends {
+		if !slices.Contains(want, ref) {
+			p.t.Fatalf("after %#v at %v: host ends %v, model %v", ev, p.rig.now, ends, want)
+		}
+	}
+	for _, ref := range want {
+		// An end that nobody has written yet is not told twice as news.
+		if _, waits := p.rig.disk[host.Name{Kind: host.RecordEnd, ID: ref.ID, Epoch: ref.Epoch}]; !waits {
+			p.t.Fatalf("after %#v at %v: host ends %v, model %v", ev, p.rig.now, ends, want)
+		}
+	}
+	p.step(fx)
+}
+
+// step acknowledges every other end, as a replica would.
+func (p *play) step(fx host.Effects) {
+	for i, e := range slices.Clone(fx.Ends) {
+		if i%2 == 0 {
+			p.rig.step(host.Acked{ID: e.ID, Epoch: e.Epoch})
+		}
+	}
+}
+
+// allEnds lets everything end on its own, and looks for what is left.
+func (p *play) allEnds() {
+	p.both(host.SetIntake{Intake: host.IntakeOpen})
+	for _, g := range slices.Clone(p.model.guests) {
+		p.both(host.Done{ID: g.id, Epoch: g.epoch})
+	}
+	p.rig.now += p.rig.cfg.BootWithin
+	p.both(host.Tick{})
+	for range 2 { // whatever the dwell has grown to
+		p.rig.now += p.rig.cfg.Marks.MaxDwell
+		p.both(p.limits(0, 0))
+	}
+	for _, e := range p.rig.h.Unwritten() {
+		p.rig.step(host.Acked{ID: e.ID, Epoch: e.Epoch})
+	}
+	v := p.rig.h.View()
+	empty := newRig(p.t, p.rig.cfg)
+	want := empty.step(p.limits(0, 0)).Answer.Verdict
+	switch {
+	case v.Reservations != 0 || v.Account.Reserved != 0 || v.Account.Unresident != 0 || v.Resident != 0:
+		p.t.Fatalf("all ended, and there is %+v", v)
+	case v.Verdict.Admittable != want.Admittable || v.Verdict.CPUFreeMilli != want.CPUFreeMilli || !slices.Equal(v.Verdict.Dims, want.Dims):
+		p.t.Fatalf("all ended, and it says %+v; an empty host says %+v", v.Verdict, want)
+	case len(p.rig.h.Records()) != 0:
+		p.t.Fatalf("all ended, and it remembers %+v", p.rig.h.Records())
+	}
+}

@@ -1,0 +1,240 @@
+package host_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/transcript"
+)
+
+// Cases that cannot happen here: T09 (a host refuses; nobody counts beside it), T10, T58
+// and T109 (there are no warm sandboxes), T20 (one level), T50 (a host knows its holders by
+// id alone), T60 (that draining is final is the store's rule), T86 (nothing is preempted).
+
+func TestTranscripts(t *testing.T) {
+	transcript.Run(t, "testdata/*.txt", func(t *testing.T) func(string) string {
+		s := session{t: t}
+		return s.do
+	})
+}
+
+// session plays one file. Its first command makes the host:
+//
+//	host [size=4096] [mode=committed] [starts=2] [waiting=2] [dims=gpu:2] [labels=zone:a] [unmeasured]
+//
+// All others take at=, the time of the host's clock. "restart" makes a new host of what is
+// on the disk, under another configuration if it says so.
+type session struct {
+	t    *testing.T
+	rig  *rig
+	size int64
+	used int64
+}
+
+func (s *session) do(command string) string {
+	l := transcript.Parse(command)
+	if l.Verb == "host" {
+		s.create(l)
+		l.Verb = "sample"
+		if l.Has("unmeasured") {
+			l.Verb = "tick"
+		}
+	}
+	r := s.rig
+	if at, ok := l.Set["at"]; ok {
+		r.now = s.duration(at)
+	}
+	var out strings.Builder
+	if l.Verb == "restart" {
+		r.cfg.MaxStarts = int(s.number(l, "starts", int64(r.cfg.MaxStarts)))
+		r.cfg.MaxWaitingStarts = int(s.number(l, "waiting", int64(r.cfg.MaxWaitingStarts)))
+		r.h = r.restore()
+		l.Verb = "tick"
+	}
+	fx := r.step(s.event(l))
+	effects(&out, l.Verb, fx)
+	s.state(&out)
+	return out.String()
+}
+
+func (s *session) create(l transcript.Line) {
+	cfg := config()
+	if l.Set["mode"] == "committed" {
+		cfg.Mode = gate.Committed
+	}
+	cfg.MaxStarts = int(s.number(l, "starts", 2))
+	cfg.MaxWaitingStarts = int(s.number(l, "waiting", 2))
+	cfg.Dims = s.dims(l.Set["dims"])
+	cfg.Labels = labels(l.Set["labels"])
+	s.rig, s.size = newRig(s.t, cfg), s.number(l, "size", 4096)
+}
+
+func (s *session) event(l transcript.Line) host.Event {
+	var id string
+	var gen int64
+	if len(l.Words) >= 2 {
+		id = l.Words[0]
+		gen, _ = strconv.ParseInt(l.Words[1], 10, 64)
+	}
+	until := s.rig.now + time.Minute
+	if u, ok := l.Set["until"]; ok {
+		until = s.duration(u)
+	}
+	life := s.number(l, "life", incarnation)
+	switch l.Verb {
+	case "reserve":
+		return host.Reserve{ID: id, Gen: gen, Ask: s.ask(l), Until: until, Incarnation: life}
+	case "renew":
+		return host.Renew{ID: id, Epoch: gen, Until: until, Incarnation: life}
+	case "release":
+		return host.Release{ID: id, Gen: gen}
+	case "redeem":
+		return host.Redeem{ID: id, Epoch: gen}
+	case "track":
+		return host.Track{ID: id, Epoch: gen, Process: host.Process{Pid: 1}}
+	case "done":
+		return host.Done{ID: id, Epoch: gen, Evicted: l.Has("evicted"), Reason: l.Set["reason"]}
+	case "ack":
+		return host.Acked{ID: id, Epoch: gen}
+	case "intake":
+		return host.SetIntake{Intake: intakes[l.Words[0]]}
+	case "sample":
+		return s.sample(l)
+	case "tick":
+		return host.Tick{}
+	}
+	s.t.Fatalf("unknown command %q", l.Verb)
+	return nil
+}
+
+var intakes = map[string]host.Intake{
+	"open": host.IntakeOpen, "pressure": host.IntakePressure, "cordoned": host.IntakeCordoned, "draining": host.IntakeDraining,
+}
+
+func (s *session) ask(l transcript.Line) gate.Ask {
+	a := ask(s.number(l, "mem", 512))
+	a.Stateful = l.Has("stateful")
+	a.CPUMilli = s.number(l, "cpu", 1000)
+	if l.Has("settles") {
+		a.Rule.Until = gate.UntilSettled
+	}
+	a.Dims, a.Labels = s.dims(l.Set["dims"]), labels(l.Set["labels"])
+	return a
+}
+
+// sample reads "a:100" as sandbox a seen at 100 MiB; used= is kept until it is said again.
+func (s *session) sample(l transcript.Line) host.Sample {
+	s.used = s.number(l, "used", s.used)
+	ev := machine(s.number(l, "size", s.size), s.used)
+	ev.Full = !l.Has("limits")
+	for _, word := range l.Words {
+		if id, mib, ok := strings.Cut(word, ":"); ok {
+			n, err := strconv.ParseInt(mib, 10, 64)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			ev.Sandboxes = append(ev.Sandboxes, host.Resident{ID: id, Bytes: gate.FromMiB(n)})
+		}
+	}
+	ev.Budget = gate.FromMiB(s.number(l, "budget", 0))
+	ev.Some, ev.FullPSI = 100*s.number(l, "some", 0), 100*s.number(l, "full", 0)
+	ev.PSI = ev.Some+ev.FullPSI > 0
+	return ev
+}
+
+func effects(out *strings.Builder, verb string, fx host.Effects) {
+	a := fx.Answer
+	switch {
+	case a.Denial != "":
+		fmt.Fprintf(out, "denied %s\n", strings.TrimSpace(string(a.Denial)+" "+a.Detail))
+	case verb == "reserve" || verb == "renew" && !a.Running:
+		fmt.Fprintf(out, "yes, %s until %v\n", a.Need, a.Until)
+	case a.Running:
+		fmt.Fprintln(out, "yes, it runs")
+	case a.InLine:
+		fmt.Fprintln(out, "yes, in line")
+	}
+	for _, e := range fx.Ends {
+		fmt.Fprintf(out, "ended %s/%d %s %s\n", e.ID, e.Epoch, e.How, e.Reason)
+	}
+	for _, r := range fx.Starts {
+		fmt.Fprintf(out, "start %s/%d\n", r.ID, r.Epoch)
+	}
+	for _, r := range fx.Stops {
+		fmt.Fprintf(out, "stop %s/%d\n", r.ID, r.Epoch)
+	}
+	if fx.Publish {
+		fmt.Fprintln(out, "published")
+	}
+}
+
+func (s *session) state(out *strings.Builder) {
+	v := s.rig.h.View()
+	for i, b := range v.Sandboxes {
+		fmt.Fprintf(out, "%s/%d %s, charged %s, resident %s\n", b.ID, b.Epoch, b.Phase, v.Charges[i], b.Usage.Resident)
+	}
+	for _, e := range s.rig.h.Unwritten() {
+		fmt.Fprintf(out, "to be written: %s/%d %s\n", e.ID, e.Epoch, e.How)
+	}
+	intake := v.Verdict.Intake.String()
+	if v.Shut != "" {
+		intake += " (" + string(v.Shut) + ")"
+	}
+	a := v.Account
+	fmt.Fprintf(out, "at %v: %s, %d = %d free - %d headroom - %d unresident - %d reserved in %d", s.rig.now, intake,
+		v.Verdict.Admittable.FloorMiB(), a.Free.FloorMiB(), a.Headroom.FloorMiB(), a.Unresident.FloorMiB(), a.Reserved.FloorMiB(), v.Reservations)
+	if v.Starting+v.InLine > 0 {
+		fmt.Fprintf(out, "; %d starting, %d in line", v.Starting, v.InLine)
+	}
+	for _, d := range v.Verdict.Dims {
+		fmt.Fprintf(out, "; %d %s left", d.N, d.Name)
+	}
+	fmt.Fprintln(out)
+}
+
+func (s *session) dims(text string) (out []gate.Dim) {
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+		name, n, _ := strings.Cut(word, ":")
+		out = append(out, gate.Dim{Name: name, N: s.parse(n)})
+	}
+	return out
+}
+
+func labels(text string) (out []gate.Label) {
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+		name, value, _ := strings.Cut(word, ":")
+		out = append(out, gate.Label{Name: name, Value: value})
+	}
+	slices.SortFunc(out, func(a, b gate.Label) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func (s *session) number(l transcript.Line, name string, otherwise int64) int64 {
+	if text, ok := l.Set[name]; ok {
+		return s.parse(text)
+	}
+	return otherwise
+}
+
+func (s *session) parse(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+func (s *session) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
