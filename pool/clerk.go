@@ -1,5 +1,7 @@
 package pool
 
+import "iter"
+
 // Clerk makes the transitions that need more than their own row: each reads and writes
 // the books of one transaction. Model and every real store run the same Clerk, over books
 // of their own, so that no rule is written twice.
@@ -76,7 +78,7 @@ func (k Clerk) decide(r *Row, c Claim, s Standing) Claimed {
 // a pool that frees slots all the time would otherwise keep one for a dead waiter for ever.
 func (k Clerk) passOver(r *Row, s Standing) {
 	now, spared := k.books.Now(), s.graceSlots()
-	for _, w := range k.ahead(r) {
+	for w := range k.ahead(r) {
 		if !k.away(w, r) {
 			continue
 		}
@@ -112,7 +114,7 @@ func (k Clerk) standing(r *Row, l Limits) Standing {
 func (k Clerk) look(s *Standing, r *Row) {
 	now := k.books.Now()
 	kinds := map[string]bool{} // kind -> has a present waiter lately without a host
-	for _, w := range k.ahead(r) {
+	for w := range k.ahead(r) {
 		s.Position++
 		switch {
 		case k.away(w, r):
@@ -131,20 +133,20 @@ func (k Clerk) look(s *Standing, r *Row) {
 	s.HostlessKind = int64(len(kinds))
 }
 
-// ahead returns the waiters before r in its pool's line, in order; a row without a
+// ahead goes through the waiters before r in its pool's line, in order; a row without a
 // place is behind them all. One out of patience can use no slot and stands in nobody's way.
-func (k Clerk) ahead(r *Row) []*Row {
-	now := k.books.Now()
-	var before []*Row
-	for _, w := range k.books.Line(r.Pool) {
-		if r.Place != 0 && w.Place >= r.Place {
-			break
-		}
-		if w.ID != r.ID && !w.TooOld(now) {
-			before = append(before, w)
+func (k Clerk) ahead(r *Row) iter.Seq[*Row] {
+	return func(yield func(*Row) bool) {
+		now := k.books.Now()
+		for _, w := range k.books.Line(r.Pool) {
+			if r.Place != 0 && w.Place >= r.Place {
+				return
+			}
+			if w.ID != r.ID && !w.TooOld(now) && !yield(w) {
+				return
+			}
 		}
 	}
-	return before
 }
 
 // away says whether a waiter that could use a slot is not there to take it.

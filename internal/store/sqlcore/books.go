@@ -135,14 +135,8 @@ func (b *books) ByID(id string) *pool.Row {
 	return nil
 }
 
-// Mark needs no more than a note for rows of which only the line's part was loaded.
-func (b *books) Mark(w *pool.Row) {
-	if b.entries[w.ID] != nil {
-		b.Put(w)
-		return
-	}
-	b.pool(w.Pool).marked[w.ID].row = w
-}
+// Mark has nothing to do: rows of the line are compared with what was loaded at the end.
+func (b *books) Mark(*pool.Row) {}
 
 func (b *books) Put(r *pool.Row) {
 	e := b.entries[r.ID]

@@ -45,6 +45,16 @@ const (
 	Split             // of one transition alone: the others are tried without it
 )
 
+// Change is a way to write an admission.
+type Change int
+
+// The changes: a new row; one that moved; one whose key starts anew, with other contents.
+const (
+	Insert Change = iota
+	Step
+	Restart
+)
+
 // Dialect is everything in which the two databases differ.
 type Dialect struct {
 	// Rewrite turns a statement of sql/*.sql, with its macros @rows($n) (the elements of a
@@ -52,6 +62,8 @@ type Dialect struct {
 	Rewrite func(string) string
 	// Numbers takes $1 numbers from the sequence; each row is a first and a last one.
 	Numbers string
+	// Write writes rows in one way and returns how many it hit.
+	Write func(ctx context.Context, tx Tx, c Change, rows []Record) (int64, error)
 	// Now is the store's clock, read inside a transaction that holds its locks.
 	Now func(ctx context.Context, tx Tx) (pool.Time, error)
 	// Locks says that other processes write too: what was read before the locks were
@@ -65,7 +77,7 @@ type Dialect struct {
 //go:embed sql/*.sql
 var files embed.FS
 
-// Macro finds @rows($n) and @lock in a statement.
+// Macros and comments of a statement.
 var (
 	macroRows = regexp.MustCompile(`@rows\((\$\d)\)`)
 	comment   = regexp.MustCompile(`(?m)^--.*\n`)
@@ -91,9 +103,14 @@ func statements(rewrite func(string) string) (map[string]string, error) {
 			return nil, fmt.Errorf("statement %s: %w", e.Name(), err)
 		}
 		name := strings.TrimSuffix(e.Name(), ".sql")
-		out[name] = strings.TrimSpace(rewrite(comment.ReplaceAllString(string(text), "")))
+		out[name] = rewrite(Plain(text))
 	}
 	return out, nil
+}
+
+// Plain is a statement without its comments, for drivers that keep only single statements prepared.
+func Plain(text []byte) string {
+	return strings.TrimSpace(comment.ReplaceAllString(string(text), ""))
 }
 
 // each takes what a query answered and returns a loop over its rows, which closes them.

@@ -11,7 +11,7 @@ import (
 // flush writes what the transitions changed, one statement for each kind of change.
 // Removals come first, because a key may have been removed and made anew.
 func (l *loader) flush(ctx context.Context) error {
-	var gone, steps, restarts, fresh []record
+	var gone, steps, restarts, fresh []Record
 	for _, e := range l.order {
 		switch {
 		case e.stored == nil && e.row == nil:
@@ -26,15 +26,29 @@ func (l *loader) flush(ctx context.Context) error {
 			restarts = append(restarts, toRecord(e.row, e.stored))
 		}
 	}
+	if err := write(ctx, l, "remove", gone); err != nil {
+		return err
+	}
 	for _, w := range []struct {
-		name string
-		rows []record
-	}{{"remove", gone}, {"step", steps}, {"restart", restarts}, {"insert", fresh}} {
-		if err := write(ctx, l, w.name, w.rows); err != nil {
+		change Change
+		rows   []Record
+	}{{Step, steps}, {Restart, restarts}, {Insert, fresh}} {
+		if err := l.change(ctx, w.change, w.rows); err != nil {
 			return err
 		}
 	}
 	return l.flushPools(ctx)
+}
+
+func (l *loader) change(ctx context.Context, c Change, rows []Record) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	hit, err := l.store.dialect.Write(ctx, l.tx, c, rows)
+	if err == nil && hit != int64(len(rows)) {
+		return errMoved
+	}
+	return err
 }
 
 func sameRequest(a, b *pool.Row) bool {

@@ -7,9 +7,9 @@ import (
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
-// record is a row on its way into the database: the columns of admissions, and as what it
-// was loaded. One JSON array of them is one statement's argument.
-type record struct {
+// Record is a row on its way into the database: the columns of admissions, and as what it
+// was loaded, for the guard of the statement that changes it.
+type Record struct {
 	ID            string     `json:"id"`
 	Consumer      string     `json:"consumer"`
 	Key           string     `json:"key"`
@@ -50,8 +50,8 @@ type record struct {
 	WasEpoch int64      `json:"was_epoch"`
 }
 
-func toRecord(r, was *pool.Row) record {
-	return record{
+func toRecord(r, was *pool.Row) Record {
+	return Record{
 		ID: r.ID, Consumer: r.Consumer, Key: r.Key, Tenant: r.Tenant, Class: r.Class, Template: r.Template,
 		MemoryMB: r.MemoryMB, CPUMilli: r.CPUMilli, Labels: r.Labels, PinnedHost: r.Contents.Host,
 		Prefer: r.Prefer, Stateful: r.Stateful, Pool: r.Pool, Mode: r.Mode, MaxQueueAgeMS: r.MaxQueueAge.Milliseconds(),
@@ -60,6 +60,17 @@ func toRecord(r, was *pool.Row) record {
 		HostlessAt: r.HostlessAt, PlacingAt: r.PlacingAt, AdmittedAt: r.AdmittedAt, ReservedUntil: r.ReservedUntil,
 		RunningAt: r.RunningAt, FreedAt: r.FreedAt, EndedAt: r.EndedAt,
 		WasState: was.State, WasGen: was.Gen, WasEpoch: was.Epoch,
+	}
+}
+
+// Values are the fields in their order, as parameters of one row's statement.
+func (r *Record) Values() []any {
+	return []any{
+		r.ID, r.Consumer, r.Key, r.Tenant, r.Class, r.Template, r.MemoryMB, r.CPUMilli, r.Labels, r.PinnedHost, r.Prefer,
+		r.Stateful, r.Pool, string(r.Mode), r.MaxQueueAgeMS, string(r.State), r.Reason, r.Gen, r.Epoch, r.Host, r.Place,
+		r.Waited, r.Late, int64(r.SparedAt), r.WaitingFor, int64(r.QueuedAt), int64(r.PresentUntil), int64(r.HostlessAt),
+		int64(r.PlacingAt), int64(r.AdmittedAt), int64(r.ReservedUntil), int64(r.RunningAt), int64(r.FreedAt),
+		int64(r.EndedAt), string(r.WasState), r.WasGen, r.WasEpoch,
 	}
 }
 

@@ -44,3 +44,5 @@ func opened(t testing.TB, path string, o Options) *Store {
 	})
 	return s
 }
+
+func BenchmarkClaim(b *testing.B) { storetest.Bench(b, fresh) }

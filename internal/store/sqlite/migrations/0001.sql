@@ -93,7 +93,8 @@ CREATE UNIQUE INDEX one_admission_a_place ON admissions (pool, place) WHERE plac
 CREATE INDEX held_of_pool ON admissions (pool) WHERE state IN ('placing', 'admitted', 'running', 'releasing');
 CREATE INDEX held_of_tenant ON admissions (tenant) WHERE state IN ('placing', 'admitted', 'running', 'releasing');
 CREATE INDEX line_of_pool ON admissions (pool, place) WHERE state = 'waiting_capacity';
-CREATE INDEX placing_of_pool ON admissions (pool, placing_at) WHERE state = 'placing';
+CREATE INDEX out_of_line ON admissions (pool) WHERE state = 'placing' AND waited;
+CREATE INDEX placing_since ON admissions (placing_at) WHERE state = 'placing';
 CREATE INDEX freed_of_pool ON admissions (pool, freed_at) WHERE freed_at > 0;
 CREATE INDEX ended_since ON admissions (ended_at) WHERE ended_at > 0;
 CREATE INDEX on_host ON admissions (host) WHERE host <> '';
