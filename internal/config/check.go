@@ -1,0 +1,186 @@
+package config
+
+import (
+	"net"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+// The patterns of the API: what is named here must be nameable there.
+var (
+	namePattern     = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+	templatePattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	labelName       = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,64}$`)
+	labelValue      = regexp.MustCompile(`^[A-Za-z0-9._:/@+=-]{0,256}$`)
+)
+
+const maxLabels = 32
+
+// checkLocal proves the relations between local settings.
+func (r *report) checkLocal(l *Local) {
+	if !filepath.IsAbs(l.DataDir) {
+		r.relation([]string{"data_dir"}, "%q is no absolute path; write it from the root, as in /var/lib/plimsoll", short(l.DataDir))
+	}
+	if text := listenFault(l.Listen); text != "" {
+		r.relation([]string{"listen"}, "%q %s; write host:port, as in 127.0.0.1:7070", short(l.Listen), text)
+	}
+	if !knownStore(l.Store) {
+		// It may hold a password, so it is not repeated.
+		r.relation([]string{"store"}, "is no store; write sqlite, sqlite:/absolute/path or postgres://user@host/database")
+	}
+	if l.Host != nil {
+		r.checkHost(l)
+		r.checkSizes(l.Host)
+		r.checkTimes(l.Host)
+	}
+}
+
+func listenFault(s string) string {
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return "is no address"
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+		return "has no port between 0 and 65535"
+	}
+	return ""
+}
+
+func knownStore(s string) bool {
+	if path, ok := strings.CutPrefix(s, "sqlite:"); ok {
+		return filepath.IsAbs(path)
+	}
+	return s == "sqlite" || isPostgres(s)
+}
+
+func isPostgres(s string) bool {
+	return strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://")
+}
+
+// maxSocket is what the kernel takes for the path of a Unix socket.
+const maxSocket = 107
+
+func (r *report) checkHost(l *Local) {
+	h := l.Host
+	if h.ID != "" || r.lines["host.id"] > 0 {
+		r.checkName("host.id", h.ID)
+	}
+	r.checkLabels("host.labels", h.Labels)
+	r.checkCounts("host.dimensions", h.Dimensions)
+	if h.Socket != "" && !filepath.IsAbs(h.Socket) {
+		r.relation([]string{"host.socket"}, "%q is no absolute path; write it from the root, as in /run/plimsoll/agent.sock", short(h.Socket))
+	}
+	if n := len(l.AgentSocket()); n > maxSocket {
+		r.relation([]string{"host.socket", "data_dir"}, "the agent's socket has a path of %d bytes and the kernel takes %d; set host.socket to a shorter one", n, maxSocket)
+	}
+	if p := h.CgroupParent; p != "" && (filepath.Clean("/"+p) != "/"+strings.Trim(p, "/") || filepath.Clean("/"+p) == "/") {
+		r.relation([]string{"host.cgroup_parent"}, "%q is no cgroup of its own; write one below the root, as in plimsoll/host-1", short(p))
+	}
+}
+
+func (r *report) checkSizes(h *Host) {
+	budgetStated := r.stated("host.budget", h.Budget != 0)
+	if budgetStated && h.Budget == 0 {
+		r.relation([]string{"host.budget"}, "is zero, so nothing would ever fit; write a size, or leave it out for what the machine has")
+	}
+	if r.stated("host.headroom", h.Headroom != 0) && h.Headroom == 0 {
+		r.relation([]string{"host.headroom"}, "is zero, so the kernel would run out of memory first; write a size, or leave it out for the larger of 5 %% and 256MiB")
+	}
+	if h.Budget > 0 {
+		headroom := h.Headroom
+		if headroom == 0 {
+			headroom = gate.DefaultHeadroom([]gate.Limit{{Size: h.Budget}})
+		}
+		if headroom >= h.Budget {
+			r.relation([]string{"host.headroom", "host.budget"}, "the headroom %s leaves nothing of the budget %s; lower the headroom or raise the budget", formatBytes(headroom), formatBytes(h.Budget))
+		}
+	}
+	if h.MaxStarts < 0 || (r.stated("host.max_starts", false) && h.MaxStarts == 0) {
+		r.relation([]string{"host.max_starts"}, "is %d, so nothing would ever start; write at least 1, or leave it out for twice the cores", h.MaxStarts)
+	}
+	if h.MaxWaitingStarts < 0 {
+		r.relation([]string{"host.max_waiting_starts"}, "is below zero; write 0 or more")
+	}
+}
+
+// stated says whether a setting was written down.
+func (r *report) stated(path string, otherwise bool) bool {
+	return otherwise || r.lines[path] > 0 || r.names[path] != ""
+}
+
+func (r *report) checkTimes(h *Host) {
+	r.between("host.boot_within", h.BootWithin, 5*time.Second, 10*time.Minute)
+	r.between("host.stop_grace", h.StopGrace, 0, 10*time.Minute)
+	r.between("host.sample_limits", h.SampleLimits, time.Millisecond, 10*time.Second)
+	r.between("host.sample_sandboxes", h.SampleSandboxes, 10*time.Millisecond, time.Minute)
+	r.between("host.dwell", h.Dwell, time.Second, time.Hour)
+	r.between("host.max_dwell", h.MaxDwell, time.Second, 24*time.Hour)
+	if h.SampleLimits > h.SampleSandboxes {
+		r.relation([]string{"host.sample_limits", "host.sample_sandboxes"}, "limits are sampled every %s, sandboxes every %s; sample the limits at least as often", formatDuration(h.SampleLimits), formatDuration(h.SampleSandboxes))
+	}
+	if h.Dwell > h.MaxDwell {
+		r.relation([]string{"host.dwell", "host.max_dwell"}, "dwell %s is longer than max_dwell %s; lower the one or raise the other", formatDuration(h.Dwell), formatDuration(h.MaxDwell))
+	}
+	r.percent("host.psi.some_shut", h.PSI.SomeShut)
+	r.percent("host.psi.some_open", h.PSI.SomeOpen)
+	r.percent("host.psi.full_lost", h.PSI.FullLost)
+	if h.PSI.SomeOpen >= h.PSI.SomeShut {
+		r.relation([]string{"host.psi.some_open", "host.psi.some_shut"}, "the valve opens below %s %% and shuts at %s %%; some_open must be less than some_shut, or it would flap", formatDecimal(int64(h.PSI.SomeOpen), 2), formatDecimal(int64(h.PSI.SomeShut), 2))
+	}
+}
+
+func (r *report) between(path string, d, least, most time.Duration) {
+	if d < least || d > most {
+		r.relation([]string{path}, "%s is out of bounds; write a duration from %s to %s", formatDuration(d), formatDuration(least), formatDuration(most))
+	}
+}
+
+func (r *report) percent(path string, p Percent) {
+	if p <= 0 || p > 100_00 {
+		r.relation([]string{path}, "%s is no mark; write a percentage above 0 and up to 100", formatDecimal(int64(p), 2))
+	}
+}
+
+func (r *report) checkName(path, name string) {
+	if !namePattern.MatchString(name) {
+		r.relation([]string{path}, "%q is no name; write 1 to 128 of A-Z a-z 0-9 . _ : -", short(name))
+	}
+}
+
+func (r *report) checkLabels(path string, labels map[string]string) {
+	if len(labels) > maxLabels {
+		r.relation([]string{path}, "are %d; keep at most %d", len(labels), maxLabels)
+	}
+	for _, name := range sortedKeys(labels) {
+		if text := labelFault(name, labels[name]); text != "" {
+			r.relation([]string{join(path, name), path}, "%s", text)
+		}
+	}
+}
+
+func labelFault(name, value string) string {
+	if !labelName.MatchString(name) {
+		return "the name is not allowed; write 1 to 64 of A-Z a-z 0-9 . _ / -"
+	}
+	if !labelValue.MatchString(value) {
+		return "the value is not allowed; write up to 256 of A-Z a-z 0-9 . _ : / @ + = -"
+	}
+	return ""
+}
+
+func (r *report) checkCounts(path string, dims map[string]int64) {
+	for _, name := range sortedKeys(dims) {
+		at := []string{join(path, name), path}
+		if !labelName.MatchString(name) {
+			r.relation(at, "the name is not allowed; write 1 to 64 of A-Z a-z 0-9 . _ / -")
+		}
+		if dims[name] < 0 {
+			r.relation(at, "%d is below zero; write 0 or more", dims[name])
+		}
+	}
+}

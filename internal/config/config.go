@@ -1,0 +1,124 @@
+// Package config reads the one file that Plimsoll is set up by: what is local to a
+// process, and the fleet's document, which the store keeps by generation.
+//
+// It is strict: whatever it does not understand is a fault with file, line, path, what is
+// wrong and what to do about it, and all faults are reported together. Nothing falls back
+// to a default because it was misspelt; a default stands only for what was left out.
+//
+// Worked: `cap: 3O` (a letter) is refused as
+//
+//	plimsoll.yaml:9: fleet.pools[0].cap: "3O" is no whole number; write digits, as in 30, or the word none
+//
+// It opens no file and reads no environment by itself. What it returns is plain data, safe
+// for concurrent use while nobody writes it.
+package config
+
+import (
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+// File is one configuration file, checked and with all defaults in place.
+type File struct {
+	Local Local
+	Fleet *Fleet // nil: the file has no fleet section; the store's document is in force
+	// FleetDocument is the fleet section in canonical form, "" without one; ParseFleet
+	// takes it back, and equal settings give equal bytes.
+	FleetDocument string
+}
+
+// Local is what one process needs to know for itself. Every setting has an environment
+// variable: PLIMSOLL_ and its path, as in PLIMSOLL_HOST_BUDGET.
+type Local struct {
+	DataDir string `yaml:"data_dir"`
+	Listen  string `yaml:"listen"`
+	Store   string `yaml:"store"` // sqlite, sqlite:/path or postgres://…
+	Host    *Host  `yaml:"host"`  // nil: no agent in this process
+}
+
+// Host is what a host's agent is set up by.
+type Host struct {
+	ID               string            `yaml:"id"` // "": the machine's name; see Local.HostID
+	Mode             gate.Mode         `yaml:"mode"`
+	Budget           gate.Bytes        `yaml:"budget"`   // 0: what the machine has
+	Headroom         gate.Bytes        `yaml:"headroom"` // 0: gate.DefaultHeadroom of the limits
+	BootWithin       time.Duration     `yaml:"boot_within"`
+	MaxStarts        int               `yaml:"max_starts"` // 0: twice the cores
+	MaxWaitingStarts int               `yaml:"max_waiting_starts"`
+	StopGrace        time.Duration     `yaml:"stop_grace"`
+	StreamRestore    bool              `yaml:"stream_restore"`
+	Labels           map[string]string `yaml:"labels"`     // name -> value
+	Dimensions       map[string]int64  `yaml:"dimensions"` // name -> capacity
+	SampleLimits     time.Duration     `yaml:"sample_limits"`
+	SampleSandboxes  time.Duration     `yaml:"sample_sandboxes"`
+	CgroupParent     string            `yaml:"cgroup_parent"` // "": plimsoll/ and the id; see Local.AgentCgroup
+	PSI              PSI               `yaml:"psi"`
+	Dwell            time.Duration     `yaml:"dwell"`
+	MaxDwell         time.Duration     `yaml:"max_dwell"`
+	Socket           string            `yaml:"socket"` // "": agent.sock in the data directory; see Local.AgentSocket
+}
+
+// PSI are the marks of the kernel's pressure figures.
+type PSI struct {
+	SomeShut Percent `yaml:"some_shut"`
+	SomeOpen Percent `yaml:"some_open"`
+	FullLost Percent `yaml:"full_lost"`
+}
+
+// Fleet is the document for the whole fleet. Its lists are sorted by name.
+type Fleet struct {
+	Ceiling      Limit      `yaml:"ceiling"`
+	Pools        []Pool     `yaml:"pools" must:"list at least one pool, as in: pools: [{name: default, cap: none}]"`
+	Classes      []Class    `yaml:"classes" must:"list at least one class with its name, pool and memory"`
+	DefaultQuota Limit      `yaml:"default_quota" must:"state how many sandboxes a tenant without a quota of its own may hold: a whole number or the word none"`
+	Quotas       []Quota    `yaml:"quotas"`
+	Consumers    []Consumer `yaml:"consumers"`
+}
+
+// Pool is a cap that classes share, and the length of its line.
+type Pool struct {
+	Name       string    `yaml:"name" must:"give the pool a name"`
+	Placement  Placement `yaml:"placement"`
+	Cap        Limit     `yaml:"cap" must:"state the cap: a whole number or the word none"`
+	MaxWaiting int64     `yaml:"max_waiting"`
+}
+
+// Class is a named kind of sandbox.
+type Class struct {
+	Name            string            `yaml:"name" must:"give the class a name"`
+	Pool            string            `yaml:"pool" must:"name the pool whose cap it shares"`
+	Memory          gate.Bytes        `yaml:"memory" must:"state what a request gets by default, as in 512MiB"`
+	MinMemory       gate.Bytes        `yaml:"min_memory"`
+	MaxMemory       gate.Bytes        `yaml:"max_memory"`
+	CPU             Milli             `yaml:"cpu"` // cores
+	MinCPU          Milli             `yaml:"min_cpu"`
+	MaxCPU          Milli             `yaml:"max_cpu"`
+	Stateful        bool              `yaml:"stateful"`
+	Priority        int               `yaml:"priority"`
+	Labels          map[string]string `yaml:"labels"`     // name -> value that a host must carry
+	Dimensions      map[string]int64  `yaml:"dimensions"` // name -> how much a sandbox takes
+	ReserveFraction Milli             `yaml:"reserve_fraction"`
+	ReserveFloor    gate.Bytes        `yaml:"reserve_floor"`
+	ReserveUntil    gate.ReserveUntil `yaml:"reserve_until"`
+	SettleAfter     time.Duration     `yaml:"settle_after"`
+	Template        string            `yaml:"template"`
+}
+
+// Quota is the most sandboxes that one tenant may hold at once.
+type Quota struct {
+	Tenant string `yaml:"tenant" must:"name the tenant"`
+	Limit  Limit  `yaml:"limit" must:"state the limit: a whole number or the word none"`
+}
+
+// Consumer is an authenticated caller. Identity, roles and tenants come from its token.
+type Consumer struct {
+	Name   string      `yaml:"name" must:"give the consumer a name"`
+	Roles  []Role      `yaml:"roles"`
+	Tokens []TokenHash `yaml:"token_sha256" must:"list the SHA-256 of its token in hex, as printed by: printf %s \"$TOKEN\" | sha256sum"`
+	// Tenants are those it may ask for; AnyTenant for all. Left out, it is the tenant of the
+	// consumer's own name alone: a consumer that nobody gave a wider reach cannot spend the
+	// quota of others.
+	Tenants  []string `yaml:"tenants"`
+	PinHosts bool     `yaml:"pin_hosts"`
+}

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"crypto/subtle"
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/api"
+)
+
+// Authenticate finds the consumer of a token by its SHA-256. It looks at every token of
+// every consumer whatever it finds, so that the time it takes says nothing about them.
+func (f *Fleet) Authenticate(tokenSHA256 [32]byte) (*Consumer, bool) {
+	found := -1
+	for i := range f.Consumers {
+		for _, t := range f.Consumers[i].Tokens {
+			found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(t[:], tokenSHA256[:]), i, found)
+		}
+	}
+	if found < 0 {
+		return nil, false
+	}
+	return &f.Consumers[found], true
+}
+
+// Has says whether the consumer may act in a role; admin includes operator, and operator
+// includes consumer.
+func (c *Consumer) Has(role Role) bool {
+	return slices.ContainsFunc(c.Roles, func(r Role) bool { return rank(r) >= rank(role) })
+}
+
+// rank orders the roles; one that is not known is above all, so that nobody has it.
+func rank(r Role) int {
+	return slices.Index([]Role{RoleAdmin, RoleOperator, RoleConsumer}, r) * -1
+}
+
+// Tenant is on whose behalf a request is made. Without a word in the request it is the
+// consumer's only tenant, or the one of its own name; it is never one that the consumer
+// was not given, or leaving the field out would be a way around a quota.
+func (c *Consumer) Tenant(asked string) (string, error) {
+	if asked == "" {
+		return c.ownTenant()
+	}
+	if !namePattern.MatchString(asked) {
+		return "", api.Refuse(api.InvalidRequest, "tenant: %q is no name; write 1 to 128 of A-Z a-z 0-9 . _ : -", short(asked))
+	}
+	if !c.mayAskFor(asked) {
+		return "", api.Refuse(api.Forbidden, "tenant: consumer %s may not ask for %q", c.Name, asked)
+	}
+	return asked, nil
+}
+
+func (c *Consumer) ownTenant() (string, error) {
+	switch {
+	case len(c.Tenants) == 1 && c.Tenants[0] != AnyTenant:
+		return c.Tenants[0], nil
+	case c.mayAskFor(c.Name):
+		return c.Name, nil
+	}
+	return "", api.Refuse(api.InvalidRequest, "tenant: consumer %s has several; name one of them", c.Name)
+}
+
+func (c *Consumer) mayAskFor(tenant string) bool {
+	return slices.Contains(c.Tenants, AnyTenant) || slices.Contains(c.Tenants, tenant)
+}

@@ -1,0 +1,28 @@
+package config
+
+import "github.com/plimsoll-project/plimsoll/pool"
+
+// Settings are the limits that the store enforces.
+func (f *Fleet) Settings() pool.Settings {
+	s := pool.Settings{
+		Pools: map[string]pool.Limits{}, Quotas: map[string]int64{},
+		DefaultQuota: int64(f.DefaultQuota),
+	}
+	for _, p := range f.Pools {
+		s.Pools[p.Name] = pool.Limits{Cap: int64(p.Cap), MaxWaiting: p.MaxWaiting}
+	}
+	for _, q := range f.Quotas {
+		s.Quotas[q.Tenant] = int64(q.Limit)
+	}
+	return s
+}
+
+// Class returns the class of a name.
+func (f *Fleet) Class(name string) (*Class, bool) {
+	for i := range f.Classes {
+		if f.Classes[i].Name == name {
+			return &f.Classes[i], true
+		}
+	}
+	return nil, false
+}
