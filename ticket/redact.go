@@ -3,12 +3,12 @@ package ticket
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
 )
 
 // Whatever carries a secret, or proves something, prints as what it is and never as what it
-// holds: with every verb of fmt, as JSON, and so in slog's handlers too, which use the one or
-// the other. Reveal is the single way out.
+// holds: with every verb of fmt, as JSON, in slog. Reveal is the single way out.
 
 // sealed keeps a secret two pointers away. A struct of somebody else's with an unexported
 // field of ours is printed by reflection, past every Format; it then shows an address.
@@ -40,6 +40,9 @@ func (t Text) String() string {
 // Format prints String whatever the verb.
 func (t Text) Format(f fmt.State, _ rune) { io.WriteString(f, t.String()) }
 
+// LogValue keeps it out of slog, whatever the handler.
+func (t Text) LogValue() slog.Value { return slog.StringValue(t.String()) }
+
 // MarshalText keeps a ticket out of JSON (but do not key a map by it: encoding/json takes a
 // string kind's key as it is).
 func (t Text) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
@@ -56,6 +59,9 @@ func (c Claims) String() string {
 // Format prints String whatever the verb.
 func (c Claims) Format(f fmt.State, _ rune) { io.WriteString(f, c.String()) }
 
+// LogValue keeps it out of slog, whatever the handler.
+func (c Claims) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
 // MarshalText keeps tenant and key out of JSON.
 func (c Claims) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
@@ -66,6 +72,9 @@ func (r Root) String() string {
 
 // Format prints String whatever the verb.
 func (r Root) Format(f fmt.State, _ rune) { io.WriteString(f, r.String()) }
+
+// LogValue keeps it out of slog, whatever the handler.
+func (r Root) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
 // MarshalText keeps the secret out of JSON.
 func (r Root) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
@@ -78,6 +87,9 @@ func (k Keyring) String() string {
 // Format prints String whatever the verb.
 func (k Keyring) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
 
+// LogValue keeps it out of slog, whatever the handler.
+func (k Keyring) LogValue() slog.Value { return slog.StringValue(k.String()) }
+
 // MarshalText keeps the secrets out of JSON.
 func (k Keyring) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
@@ -88,6 +100,9 @@ func (k AudienceKey) String() string {
 
 // Format prints String whatever the verb.
 func (k AudienceKey) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
+
+// LogValue keeps it out of slog, whatever the handler.
+func (k AudienceKey) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 // MarshalText keeps the secret out of JSON.
 func (k AudienceKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
@@ -100,11 +115,17 @@ func (ks AudienceKeys) String() string {
 // Format prints String whatever the verb.
 func (ks AudienceKeys) Format(f fmt.State, _ rune) { io.WriteString(f, ks.String()) }
 
+// LogValue keeps it out of slog, whatever the handler.
+func (ks AudienceKeys) LogValue() slog.Value { return slog.StringValue(ks.String()) }
+
 // MarshalText keeps the secrets out of JSON.
 func (ks AudienceKeys) MarshalText() ([]byte, error) { return []byte(ks.String()), nil }
 
 // Format prints nothing of the key.
 func (m MAC) Format(f fmt.State, _ rune) { io.WriteString(f, "mac "+redacted) }
+
+// LogValue keeps it out of slog, whatever the handler.
+func (m MAC) LogValue() slog.Value { return slog.StringValue("mac " + redacted) }
 
 // MarshalText keeps the key out of JSON.
 func (m MAC) MarshalText() ([]byte, error) { return []byte("mac " + redacted), nil }
