@@ -53,6 +53,9 @@ func (t Tally) merge(o Tally) {
 	}
 }
 
+// Reasons returns the reasons in a fixed order.
+func (t Tally) Reasons() []string { return slices.Sorted(maps.Keys(t)) }
+
 // Reasons that the table gives beside the hosts' own denials.
 const (
 	Silent   = "silent"
@@ -62,8 +65,7 @@ const (
 // code says which no it is. Pressure, starts and draining are said only when that alone
 // refused everywhere; when nobody could be asked at all, a person should know.
 func (t Tally) code() api.Code {
-	reasons := slices.Sorted(maps.Keys(t))
-	reasons = slices.DeleteFunc(reasons, func(r string) bool { return r == Excluded })
+	reasons := slices.DeleteFunc(t.Reasons(), func(r string) bool { return r == Excluded })
 	if len(reasons) == 0 {
 		return api.NoHealthyAgents
 	}
@@ -112,6 +114,17 @@ func fromVerdict(c pool.Claimed) Answer {
 		a.Code, a.Detail = api.Unavailable, "the limits are not loaded"
 	}
 	return a
+}
+
+// Standing answers for a row as it is, without trying anything.
+func Standing(r pool.Row) Answer {
+	switch {
+	case r.State == pool.Admitted || r.State == pool.Running:
+		return Answer{Kind: Yes, Row: r}
+	case r.State == pool.Waiting || r.State == pool.Placing:
+		return Answer{Kind: Wait, Row: r}
+	}
+	return fromState(r)
 }
 
 // fromState answers for a row whose passage is over.
