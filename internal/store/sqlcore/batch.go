@@ -93,11 +93,8 @@ func (s *Store) kind(err error) Kind {
 	case errors.Is(err, errNotLoaded):
 		return Split
 	}
-	k := s.dialect.Kind(err)
-	if _, atCommit := errors.AsType[commitError](err); atCommit && k == Split {
-		return Fatal
-	}
-	return k
+	_, committing := errors.AsType[commitError](err)
+	return s.dialect.Kind(err, committing)
 }
 
 // try runs the transitions in one transaction, in the order in which they came.

@@ -69,8 +69,9 @@ type Dialect struct {
 	// Locks says that other processes write too: what was read before the locks were
 	// taken is read again, and tenants are locked as well as pools.
 	Locks bool
-	// Kind tells what an error means; Explain adds what to do about it.
-	Kind    func(error) Kind
+	// Kind tells what an error means; at the commit it may mean that all was written.
+	// Explain adds what to do about it.
+	Kind    func(err error, committing bool) Kind
 	Explain func(error) error
 }
 

@@ -58,7 +58,10 @@ func code(err error) int {
 }
 
 // kind tells what an error means for a batch. A full disk may still have room for one.
-func kind(err error) sqlcore.Kind {
+func kind(err error, committing bool) sqlcore.Kind {
+	if committing {
+		return sqlcore.Fatal
+	}
 	switch code(err) {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
 		return sqlcore.Retry

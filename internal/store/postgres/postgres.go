@@ -1,0 +1,119 @@
+// Package postgres keeps the control plane's state in PostgreSQL, for any number of replicas.
+//
+// Each replica runs one writer; transitions that wait at the same time share a transaction
+// (package sqlcore). Exactness between replicas comes from row locks under READ COMMITTED:
+//
+//	lock order: pools by name → tenants by name
+//
+// The settings, the counts and the admissions are read after the locks are held. No session
+// state is used, so that it works behind a transaction pooler, and no advisory lock, no
+// LISTEN. A replica that stops in the middle of a transaction is cut off by the server
+// after idleFor. Reads must go to the primary too: a copy that lags decides wrongly.
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/plimsoll-project/plimsoll/internal/control"
+	"github.com/plimsoll-project/plimsoll/internal/store/sqlcore"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// Options are what Open may be told. The zero value is right for production.
+type Options struct {
+	Clock func() pool.Time // replaces the server's clock, in tests; nil: the server's
+}
+
+// Store is a control.Store in a PostgreSQL database.
+type Store struct{ *sqlcore.Store }
+
+var _ control.Store = (*Store)(nil)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Open connects to the database and brings its schema up to date; replicas that do so at
+// once wait for each other. It starts nothing: transitions wait until Run is called.
+func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("store: the connection string is not understood: %w", err)
+	}
+	if config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		// pgx's default keeps prepared statements in the session, which a pooler does not.
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	connections, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, explain(err)
+	}
+	if err := migrate(ctx, connections); err != nil {
+		connections.Close()
+		return nil, explain(err)
+	}
+	core, err := sqlcore.New(&database{connections}, dialect(), o.Clock)
+	if err != nil {
+		connections.Close()
+		return nil, err
+	}
+	return &Store{core}, nil
+}
+
+const migrateTries = 5
+
+// migrate runs what is missing under a lock of the table that counts the versions. Several
+// replicas may find no such table at once; all but one then fail to make it, and look again.
+func migrate(ctx context.Context, connections *pgxpool.Pool) error {
+	var err error
+	for range migrateTries {
+		if err = migrateOnce(ctx, connections); err == nil || !madeTwice(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func migrateOnce(ctx context.Context, connections *pgxpool.Pool) error {
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	pgTx, err := connections.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	script := func(ctx context.Context, text string) error {
+		_, err := pgTx.Conn().PgConn().Exec(ctx, text).ReadAll()
+		return err
+	}
+	err = keepOthersOut(ctx, pgTx, script)
+	if err == nil {
+		err = sqlcore.Migrate(ctx, tx{pgTx}, dir, script)
+	}
+	if err == nil {
+		return pgTx.Commit(ctx)
+	}
+	return errors.Join(err, pgTx.Rollback(context.WithoutCancel(ctx)))
+}
+
+// keepOthersOut makes the table once, and locks it; readers of a current schema wait no
+// longer than a migration takes.
+func keepOthersOut(ctx context.Context, pgTx pgx.Tx, script func(context.Context, string) error) error {
+	var exists bool
+	if err := pgTx.QueryRow(ctx, "SELECT to_regclass('schema_version') IS NOT NULL").Scan(&exists); err != nil {
+		return err
+	}
+	if !exists {
+		if err := script(ctx, "CREATE TABLE schema_version (version bigint PRIMARY KEY)"); err != nil {
+			return err
+		}
+	}
+	return script(ctx, "LOCK TABLE schema_version IN SHARE ROW EXCLUSIVE MODE")
+}

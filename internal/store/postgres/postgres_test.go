@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/plimsoll-project/plimsoll/internal/control"
+	"github.com/plimsoll-project/plimsoll/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	storetest.Deterministic(8, 100)
+	os.Exit(m.Run())
+}
+
+func TestStore(t *testing.T) { storetest.Run(t, fresh) }
+
+func BenchmarkClaim(b *testing.B) { storetest.Bench(b, fresh) }
+
+func fresh(t testing.TB) storetest.Opened {
+	clock, dsn := storetest.NewClock(), freshSchema(t)
+	return storetest.Opened{Clock: clock, Shared: true, Open: func(t testing.TB) control.Store {
+		return opened(t, dsn, Options{Clock: clock.Now})
+	}}
+}
+
+// opened opens a store and runs its writer until the test ends.
+func opened(t testing.TB, dsn string, o Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), dsn, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(context.Background()) }()
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// freshSchema makes a schema of the test's own and drops it in the end.
+func freshSchema(t testing.TB) string {
+	t.Helper()
+	dsn := server(t)
+	schema := fmt.Sprintf("test_%x", rand.Uint64())
+	administer(t, dsn, "CREATE SCHEMA "+schema)
+	t.Cleanup(func() { administer(t, dsn, "DROP SCHEMA "+schema+" CASCADE") })
+	if strings.Contains(dsn, "://") {
+		separator := "?"
+		if strings.Contains(dsn, "?") {
+			separator = "&"
+		}
+		return dsn + separator + "search_path=" + schema
+	}
+	return dsn + " search_path=" + schema
+}
+
+// server is the PostgreSQL that the tests run on. Without one they fail: a suite that
+// skips what it is for says nothing.
+func server(t testing.TB) string {
+	t.Helper()
+	dsn := os.Getenv("PLIMSOLL_TEST_POSTGRES")
+	if dsn == "" && testing.Short() {
+		t.Skip("no PLIMSOLL_TEST_POSTGRES, and -short")
+	}
+	if dsn == "" {
+		t.Fatal("PLIMSOLL_TEST_POSTGRES is not set: run `make test`, which starts a throw-away PostgreSQL, or use -short")
+	}
+	return dsn
+}
+
+func administer(t testing.TB, dsn, statement string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		t.Fatal(err)
+	}
+}
