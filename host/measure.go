@@ -123,7 +123,7 @@ func (h *Host) growth() gate.Bytes {
 	}
 	for i := range h.meter.growth {
 		if t := &h.meter.growth[i]; t.of == h.meter.binding {
-			return t.perSecond(booting)
+			return t.perSecond(h.now, booting)
 		}
 	}
 	return 0
@@ -167,9 +167,10 @@ func (t *trend) add(now Instant, amount gate.Bytes) {
 }
 
 // perSecond is the rise a second over what is held, beyond what is covered; zero below
-// half a span of history.
-func (t *trend) perSecond(covered gate.Bytes) gate.Bytes {
-	if t.n < 2 {
+// half a span of history, or when the last point is stale: a rate of long ago would keep a
+// host shut for as long as its sandboxes cannot be read.
+func (t *trend) perSecond(now Instant, covered gate.Bytes) gate.Bytes {
+	if t.n < 2 || now-t.at[t.n-1] > 2*trendSpan {
 		return 0
 	}
 	span := t.at[t.n-1] - t.at[0]

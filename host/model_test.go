@@ -368,6 +368,9 @@ func (m *model) growth() int64 {
 		return 0
 	}
 	last := m.history[len(m.history)-1]
+	if m.now-last.at > 2*time.Second {
+		return 0
+	}
 	first := m.history[0]
 	for _, u := range m.history {
 		if last.at-u.at >= time.Second {

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -138,12 +139,8 @@ func (r *rig) checkDisk(ev host.Event) {
 	if err := restored.CheckInvariants(); err != nil {
 		r.t.Fatalf("after %#v, restored: %v", ev, err)
 	}
-	want := make([]host.Record, 0, len(r.disk))
-	for _, rec := range r.h.Records() {
-		want = append(want, viaJSON(r.t, rec))
-	}
-	if diff := cmp.Diff(want, append([]host.Record{}, restored.Records()...)); diff != "" {
-		r.t.Fatalf("after %#v the disk says otherwise (-host +disk):\n%s", ev, diff)
+	if want, got := r.h.Records(), restored.Records(); !reflect.DeepEqual(want, got) {
+		r.t.Fatalf("after %#v the disk says otherwise (-host +disk):\n%s", ev, cmp.Diff(want, got))
 	}
 	was, is := r.h.View(), restored.View()
 	if was.Reservations != is.Reservations || was.Account.Reserved != is.Account.Reserved || was.Starting != is.Starting ||
