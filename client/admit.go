@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/backoff"
 )
 
 // Options say how a call waits.
@@ -63,8 +64,8 @@ type seeker struct {
 	key      string
 	request  *api.AdmissionRequest // posted; nil once there is a place to attempt
 	o        Options
-	deadline time.Time // end of patience
-	tries    int       // without progress, in a row
+	deadline time.Time        // end of patience
+	pacer    *backoff.Backoff // of tries without progress, in a row
 }
 
 func (c *Client) newSeeker(ctx context.Context, key string, o Options) *seeker {
@@ -73,6 +74,7 @@ func (c *Client) newSeeker(ctx context.Context, key string, o Options) *seeker {
 	if at, ok := ctx.Deadline(); ok && at.Before(s.deadline) {
 		s.deadline = at
 	}
+	s.pacer = s.pace(backoff.Policy{})
 	return s
 }
 

@@ -35,8 +35,8 @@ type Client struct {
 	base   *url.URL
 	token  string
 	http   *http.Client
-	agent  string         // User-Agent
-	random func() float64 // in [0, 1)
+	agent  string        // User-Agent
+	random func() uint64 // for jitter
 }
 
 // Option changes a Client while it is made.
@@ -46,8 +46,8 @@ type Option func(*Client)
 // not have a Timeout below 30 s, for a long poll is held that long.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
-// WithRandom takes the jitter from random, which returns numbers in [0, 1). For tests.
-func WithRandom(random func() float64) Option { return func(c *Client) { c.random = random } }
+// WithRandom takes the jitter from random. For tests.
+func WithRandom(random func() uint64) Option { return func(c *Client) { c.random = random } }
 
 // WithUserAgent says who is calling.
 func WithUserAgent(name string) Option { return func(c *Client) { c.agent = name } }
@@ -62,7 +62,7 @@ func New(address, token string, options ...Option) (*Client, error) {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errors.New("the token holds blanks or characters that cannot stand in a header")
 	}
-	c := &Client{base: base, token: token, agent: "plimsoll-go", random: rand.Float64}
+	c := &Client{base: base, token: token, agent: "plimsoll-go", random: rand.Uint64}
 	c.http = &http.Client{CheckRedirect: stayHere}
 	for _, option := range options {
 		option(c)

@@ -96,7 +96,7 @@ func talk(t *testing.T, answers ...answer) (*client.Client, *script) {
 	s := &script{t: t, answers: answers}
 	c, err := client.New("http://plimsoll.test/base", "secret",
 		client.WithHTTPClient(&http.Client{Transport: server(s.serve)}),
-		client.WithRandom(func() float64 { return 0.5 }))
+		client.WithRandom(func() uint64 { return 1 << 63 }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestARuleOrAFaultIsNotAskedTwice(t *testing.T) {
 func TestConnectionsAndProxiesAreRetriedWithinTheWait(t *testing.T) {
 	virtual(t, func(t *testing.T, ctx context.Context) {
 		proxy := func(status int) answer { return answer{status: status, body: "<html>"} }
-		c, _ := talk(t, answer{err: errors.New("refused")}, proxy(502), proxy(504), proxy(429), yes(200))
+		c, _ := talk(t, answer{err: errors.New("refused")}, proxy(502), proxy(504), yes(200))
 		if _, err := c.Admit(ctx, request, client.Options{Wait: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
@@ -303,13 +303,31 @@ func TestTimedOutInTheQueueIsTheEnd(t *testing.T) {
 func TestEarlyAnswersAreSpreadOut(t *testing.T) {
 	virtual(t, func(t *testing.T, ctx context.Context) {
 		answers := []answer{queued(1, 0)}
-		for range 40 {
+		for range 80 {
 			answers = append(answers, queued(1, 0))
 		}
 		c, s := talk(t, answers...)
 		c.Admit(ctx, request, client.Options{Wait: 20 * time.Second})
-		if len(s.seen) < 15 || len(s.seen) > 30 {
+		if len(s.seen) < 15 || len(s.seen) > 50 {
 			t.Errorf("%d calls in 20 s", len(s.seen))
+		}
+	})
+}
+
+func TestTriesDoNotCrowdAtTheEndOfPatience(t *testing.T) {
+	virtual(t, func(t *testing.T, ctx context.Context) {
+		var answers []answer
+		for range 20 {
+			answers = append(answers, no(api.NoCapacity, 0))
+		}
+		c, s := talk(t, answers...)
+		start := time.Now()
+		_, err := c.Admit(ctx, request, client.Options{Wait: 10 * time.Second})
+		if !errors.Is(err, api.NoCapacity) || len(s.seen) > 12 {
+			t.Errorf("%v after %d calls", err, len(s.seen))
+		}
+		if last := s.seen[len(s.seen)-1].at.Sub(start); last != 10*time.Second {
+			t.Errorf("the last try came after %s", last)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/backoff"
 )
 
 // wait takes note of a place in the queue. early says that the server gave a long poll back
@@ -16,30 +17,42 @@ func (s *seeker) wait(ctx context.Context, w api.Waiting, early bool) error {
 	if s.o.Progress != nil {
 		s.o.Progress(w)
 	}
-	if !time.Now().Before(s.deadline) {
+	left := time.Until(s.deadline)
+	if left <= 0 {
 		return &StillWaiting{w}
 	}
 	if !early {
-		s.tries = 0
+		s.pacer = s.pace(earlyPolls)
 		return nil
 	}
-	pause := min(s.c.jitter(s.tries), earlyMost, time.Until(s.deadline))
-	s.tries++
-	return s.sleep(ctx, pause, &StillWaiting{w})
+	in, _ := s.pacer.Next(time.Now(), backoff.Outcome{}, s.c.random())
+	return s.sleep(ctx, lastly(in, left), &StillWaiting{w})
 }
 
-// earlyMost stays below the time in which a waiter that went away still counts as on time.
-const earlyMost = time.Second
+// lastly makes the try that would come shortly before the end of patience the last one, at
+// the end. Windows that shrink with what is left would crowd ever more tries into it.
+func lastly(in, left time.Duration) time.Duration {
+	if left-in < 250*time.Millisecond {
+		return left
+	}
+	return in
+}
+
+// earlyPolls stays below the time in which a waiter that went away still counts as on time.
+var earlyPolls = backoff.Policy{Cap: time.Second}
 
 // pause waits for the next try, or returns err when the next try would come after the end
 // of patience. It never comes before the server's appointment.
 func (s *seeker) pause(ctx context.Context, err error) error {
-	left, hint := time.Until(s.deadline), RetryAfter(err)
-	if left <= 0 || hint > left {
+	left := time.Until(s.deadline)
+	if left <= 0 {
 		return err
 	}
-	in := min(hint+s.c.jitter(s.tries), left)
-	s.tries++
+	in, what := s.pacer.Next(time.Now(), outcome(err), s.c.random())
+	if what != backoff.Retry {
+		return err
+	}
+	in = lastly(in, left)
 	if r, ok := api.AsRefusal(err); ok && s.request != nil && r.Receipt != "" {
 		s.request.Receipt = r.Receipt
 	}
@@ -47,6 +60,21 @@ func (s *seeker) pause(ctx context.Context, err error) error {
 		s.o.Retry(err, in)
 	}
 	return s.sleep(ctx, in, err)
+}
+
+// pace begins to count tries anew, within what is left of the patience.
+func (s *seeker) pace(p backoff.Policy) *backoff.Backoff {
+	p.Deadline = max(time.Until(s.deadline), time.Nanosecond)
+	return backoff.New(p, time.Now())
+}
+
+// outcome is what the state machine needs to know of an error; no answer is status 0.
+func outcome(err error) backoff.Outcome {
+	r, ok := api.AsRefusal(err)
+	if !ok {
+		return backoff.Outcome{}
+	}
+	return backoff.Outcome{Status: r.Code.Meaning().Status, RetryMS: r.RetryAfter.Milliseconds()}
 }
 
 func (s *seeker) sleep(ctx context.Context, d time.Duration, last error) error {
@@ -68,22 +96,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	}
-}
-
-// Full jitter: a delay is drawn evenly from nothing to the window, and the window doubles.
-// Callers refused in the same instant do not come back in the same instant.
-const (
-	firstWindow = 250 * time.Millisecond
-	lastWindow  = 8 * time.Second
-)
-
-func (c *Client) jitter(tries int) time.Duration {
-	window := min(firstWindow<<min(tries, 10), lastWindow)
-	return time.Duration(c.random() * float64(window))
-}
-
-// lookAgain is the pause between two looks at something that ends by itself.
-func (c *Client) lookAgain(tries int) time.Duration {
-	window := min(50*time.Millisecond<<min(tries, 10), time.Second)
-	return window/2 + time.Duration(c.random()*float64(window/2))
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/backoff"
 )
 
 // refusalOf reads a no. now is for a Retry-After that is a date.
@@ -91,13 +91,13 @@ func value(p *int64) int64 {
 
 func known(code api.Code) bool { return code.Meaning().Code == code }
 
-// codeOf is the nearest code to a status that came without one we know. 429 is what a proxy
-// says when it means "slower", so it is a tempo too.
+// codeOf is the nearest code to a status that came without one we know. 429 is a rule of some
+// proxy that this caller runs into; it never means capacity.
 func codeOf(status int) api.Code {
 	switch status {
 	case http.StatusUnauthorized:
 		return api.Unauthenticated
-	case http.StatusForbidden:
+	case http.StatusForbidden, http.StatusTooManyRequests:
 		return api.Forbidden
 	case http.StatusNotFound:
 		return api.NotFound
@@ -105,7 +105,7 @@ func codeOf(status int) api.Code {
 		return api.MethodNotAllowed
 	case http.StatusRequestEntityTooLarge:
 		return api.BodyTooLarge
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return api.Unavailable
 	}
 	if status/100 == 4 {
@@ -119,14 +119,7 @@ func isJSON(h http.Header) bool {
 	return err == nil && (kind == "application/json" || kind == "application/problem+json")
 }
 
-// retryAfter reads the header: whole seconds, or an HTTP date.
 func retryAfter(h http.Header, now time.Time) time.Duration {
-	text := strings.TrimSpace(h.Get("Retry-After"))
-	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
-		return milliseconds(seconds * 1000)
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(at.Sub(now), 0)
-	}
-	return 0
+	hint, _ := backoff.Hint(backoff.Outcome{RetryAfter: h.Get("Retry-After")}, now)
+	return hint
 }

@@ -3,8 +3,10 @@ package client
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/backoff"
 )
 
 // Heartbeat keeps an admission alive that has not booted yet and returns it with a fresh
@@ -34,8 +36,8 @@ func (c *Client) ReleaseID(ctx context.Context, id string) (*api.Admission, erro
 func (c *Client) release(ctx context.Context, path string) (*api.Admission, error) {
 	a := new(api.Admission)
 	err := c.persist(ctx, call{method: http.MethodDelete, path: path}, a)
-	for tries := 0; err == nil && a.State == api.AdmissionStateReleasing; tries++ {
-		if err := sleep(ctx, c.lookAgain(tries)); err != nil {
+	for look := firstLook; err == nil && a.State == api.AdmissionStateReleasing; look = min(2*look, lastLook) {
+		if err := sleep(ctx, look); err != nil {
 			return a, err
 		}
 		// By its id: the key may name a new admission by now.
@@ -47,17 +49,25 @@ func (c *Client) release(ctx context.Context, path string) (*api.Admission, erro
 	return a, nil
 }
 
-// releaseTries bounds how often a release is sent to replicas that do not answer.
-const releaseTries = 6
+// The pauses between two looks at something that ends by itself.
+const (
+	firstLook = 50 * time.Millisecond
+	lastLook  = time.Second
+)
+
+// persistence bounds how long an undoing is tried against replicas that do not answer.
+var persistence = backoff.Policy{Cap: 2 * time.Second, Deadline: 10 * time.Second}
 
 // persist makes an idempotent call, and makes it again when the answer is not now.
 func (c *Client) persist(ctx context.Context, q call, out *api.Admission) error {
-	for tries := 0; ; tries++ {
+	pacer := backoff.New(persistence, time.Now())
+	for {
 		_, err := c.do(ctx, q, out)
-		if err == nil || ctx.Err() != nil || !again(err) || tries+1 == releaseTries {
+		if err == nil || ctx.Err() != nil || !again(err) {
 			return err
 		}
-		if slept := sleep(ctx, RetryAfter(err)+c.jitter(tries)); slept != nil {
+		in, what := pacer.Next(time.Now(), outcome(err), c.random())
+		if what != backoff.Retry || sleep(ctx, in) != nil {
 			return err
 		}
 	}
