@@ -38,7 +38,7 @@ type PickResult struct {
 	Times
 	AllocsPerOp    float64          `json:"allocs_per_op"`
 	TableBytes     int64            `json:"table_bytes"` // heap that the table of these hosts takes
-	FullFleet      Times            `json:"full_fleet"` // the same asks, refused by every host
+	FullFleet      Times            `json:"full_fleet"`  // the same asks, refused by every host
 	Peers          map[string]Times `json:"peers"`
 	RatioEssayScan float64          `json:"ratio_essay_scan"` // the loop's p50 ÷ the table's
 }
