@@ -1,0 +1,220 @@
+package control
+
+import (
+	"strings"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/ticket"
+)
+
+// call is one caller's request on its way to an answer.
+type call struct {
+	gateway *Gateway
+	who     *config.Consumer
+	ask     gate.Ask
+	key     string
+	receipt string // that the caller handed back
+}
+
+// finish says a passage's answer in the words of the API.
+func (c call) finish(a admission.Answer) (Outcome, error) {
+	switch a.Kind {
+	case admission.Yes:
+		return c.yes(a)
+	case admission.Wait:
+		w := c.waiting(a)
+		return Outcome{Waiting: &w}, nil
+	case admission.Gone, admission.Going:
+		adm := c.gateway.show(a.Row)
+		return Outcome{Admission: &adm, Releasing: a.Kind == admission.Going}, nil
+	}
+	return Outcome{}, c.refusal(a)
+}
+
+// yes mints the ticket: a function of the row, so any replica can do it again.
+func (c call) yes(a admission.Answer) (Outcome, error) {
+	g := c.gateway
+	adm := g.show(a.Row)
+	adm.DecisionID = newID("dec")
+	if a.Row.State == pool.Admitted {
+		text, err := g.mint(a.Row)
+		if err != nil {
+			g.Log.Error("ticket not minted", "id", a.Row.ID, "err", err)
+			return Outcome{}, g.refused(api.Refuse(api.Internal, "the ticket could not be minted"), c.who, a.Row.Class, a.Row.Pool)
+		}
+		adm.Ticket = text.Reveal()
+		adm.ExpiresAt = wireTime(a.Row.ReservedUntil)
+		adm.HeartbeatMS = (g.Passage.BootWithin / 3).Milliseconds()
+	}
+	if a.New {
+		g.admitted(c, a.Row)
+	}
+	return Outcome{Admission: &adm, New: a.New}, nil
+}
+
+func (g *Gateway) mint(r pool.Row) (ticket.Text, error) {
+	keys, err := g.audience(r.Host)
+	if err != nil {
+		return "", err
+	}
+	return keys.Mint(&ticket.Claims{
+		Consumer: r.Consumer, Key: r.Key, Pool: r.Pool, Class: r.Class, Tenant: r.Tenant,
+		AdmissionID: r.ID, Memory: gate.FromMiB(r.MemoryMB), Epoch: r.Epoch,
+		Issued: r.AdmittedAt.Wall(), Expires: r.ReservedUntil.Wall(),
+	})
+}
+
+// waiting says where a waiter stands and when to come back.
+func (c call) waiting(a admission.Answer) api.Waiting {
+	g, s := c.gateway, a.Standing
+	w := api.Waiting{
+		Code: api.WaitingCapacity, ID: a.Row.ID, Key: a.Row.Key, State: api.AdmissionState(a.Row.State), Pool: a.Row.Pool,
+		WaitingFor: api.WaitingFor(a.Row.WaitingFor), Position: s.Position,
+		QueuedForMS: g.storeNow().Since(a.Row.QueuedAt).Milliseconds(),
+		DecisionID:  newID("dec"),
+	}
+	w.PoolBusy, w.Cap = busyOf(s)
+	if s.AtQuota() {
+		w.Use, w.Limit = &s.QuotaUse, &s.QuotaLimit
+	}
+	h := c.appoint(a.Row.Pool, a.Row.Key, s.Position)
+	w.RetryAfterMS, w.PollAfterMS, w.Receipt = h.retry.Milliseconds(), h.poll.Milliseconds(), h.receipt
+	return w
+}
+
+// refusal says a no with everything that it rests on.
+func (c call) refusal(a admission.Answer) error {
+	r := &api.Refusal{Code: a.Code, Detail: a.Detail}
+	f := &r.Figures
+	f.Pool, f.Position = a.Row.Pool, placeOf(a)
+	if b, limit := busyOf(a.Standing); b != nil {
+		f.PoolBusy, f.Cap = *b, *limit
+	}
+	if a.Code == api.TenantOverQuota {
+		f.Use, f.Limit = a.Standing.QuotaUse, a.Standing.QuotaLimit
+	}
+	if a.Code == api.QueueTimeout {
+		f.TimedOut, f.QueuedFor = true, a.Row.EndedAt.Since(a.Row.QueuedAt)
+	}
+	if len(a.Tally) > 0 {
+		f.Hosts = a.Tally
+	}
+	if r.Detail == "" {
+		r.Detail = c.explain(a)
+	}
+	if r.Code.Meaning().Retryable() {
+		h := c.appoint(a.Row.Pool, c.key, placeOf(a))
+		r.RetryAfter, r.Receipt = h.retry, h.receipt
+	}
+	return c.gateway.refused(r, c.who, a.Row.Class, a.Row.Pool)
+}
+
+// placeOf is the caller's place in a line; one that was refused holds none.
+func placeOf(a admission.Answer) int64 {
+	if a.Row.State == pool.Waiting {
+		return a.Standing.Position
+	}
+	return 0
+}
+
+// explain is the one line that says whose no it is, with its numbers.
+func (c call) explain(a admission.Answer) string {
+	switch s := a.Standing; a.Code {
+	case api.PoolFull, api.QueueFull:
+		return fmtPool(a.Row.Pool, s)
+	case api.TenantOverQuota:
+		return "tenant " + a.Row.Tenant + " holds " + itoa(s.QuotaUse) + " of its " + itoa(s.QuotaLimit)
+	case api.NoCapacity, api.HostPressure, api.HostStartsFull, api.HostDraining, api.NoHealthyAgents:
+		return "needs " + needs(c.ask) + "; " + tallyLine(a.Tally)
+	}
+	return ""
+}
+
+func needs(a gate.Ask) string {
+	ws, whole := gate.Need(a, gate.WorkingSet), gate.Need(a, gate.Committed)
+	if ws == whole {
+		return whole.String()
+	}
+	return ws.String() + " (" + whole.String() + " on a committed host)"
+}
+
+func tallyLine(t admission.Tally) string {
+	if len(t) == 0 {
+		return "no host was asked"
+	}
+	var parts []string
+	for _, reason := range t.Reasons() {
+		parts = append(parts, reason+": "+strings.Join(t[reason], ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func fmtPool(name string, s pool.Standing) string {
+	line := "pool " + name + " has " + itoa(s.Busy)
+	if s.Cap != pool.Unlimited {
+		line += " of " + itoa(s.Cap) + " slots taken"
+	}
+	return line + ", " + itoa(s.InLine) + " waiting"
+}
+
+func busyOf(s pool.Standing) (busy, limit *int64) {
+	if s.Limits == (pool.Limits{}) {
+		return nil, nil
+	}
+	c := s.Cap
+	return &s.Busy, &c
+}
+
+// show is the row as the API shows it; no ticket, which only its own caller gets.
+func (g *Gateway) show(r pool.Row) api.Admission {
+	a := api.Admission{
+		ID: r.ID, Key: r.Key, Consumer: r.Consumer, Tenant: r.Tenant, Class: r.Class, Pool: r.Pool,
+		Template: r.Template, State: api.AdmissionState(r.State), Reason: r.Reason, Epoch: r.Epoch, Host: r.Host,
+		MemoryMB: r.MemoryMB, CPU: float64(r.CPUMilli) / 1000, Labels: labelsOf(r.Labels), Stateful: r.Stateful,
+		CreatedAt: createdAt(r).Wall(), AdmittedAt: wireTime(r.AdmittedAt), StartedAt: wireTime(r.RunningAt), EndedAt: wireTime(r.EndedAt),
+	}
+	if r.Host != "" {
+		_, verdict, _ := g.link(r.Host)
+		a.Mode = api.ChargeMode(verdict.Mode.String())
+		a.ChargeMB = needOf(askOf(g.Fleet(), r), verdict.Mode)
+	}
+	if r.State == pool.Waiting {
+		a.Waiting = &api.Waiting{
+			Code: api.WaitingCapacity, ID: r.ID, Key: r.Key, State: api.AdmissionState(r.State), Pool: r.Pool,
+			WaitingFor: api.WaitingFor(r.WaitingFor), QueuedForMS: g.storeNow().Since(r.QueuedAt).Milliseconds(),
+		}
+	}
+	return a
+}
+
+func createdAt(r pool.Row) pool.Time {
+	if r.QueuedAt != 0 {
+		return r.QueuedAt
+	}
+	return r.PlacingAt
+}
+
+func labelsOf(canonical string) api.Labels {
+	if canonical == "" {
+		return nil
+	}
+	out := api.Labels{}
+	for _, pair := range strings.Split(canonical, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		out[name] = value
+	}
+	return out
+}
+
+func wireTime(t pool.Time) *time.Time {
+	if t == 0 {
+		return nil
+	}
+	at := t.Wall()
+	return &at
+}

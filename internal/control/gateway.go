@@ -1,0 +1,132 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/hint"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/table"
+	"github.com/plimsoll-project/plimsoll/ticket"
+)
+
+// Link is an agent, as a replica reaches it. An error means that the outcome is unknown.
+type Link interface {
+	ID() string
+	Do(ctx context.Context, ev host.Event) (host.Answer, error)
+	Verdict(ctx context.Context) (host.Verdict, error)
+	View(ctx context.Context) (host.View, error)
+	Holding(ctx context.Context) ([]host.Sandbox, []host.End, error)
+	Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error)
+}
+
+// Feed is what an agent says unasked.
+type Feed interface {
+	Next(ctx context.Context) (host.News, error)
+}
+
+// Options are what a replica needs.
+type Options struct {
+	Store   Store
+	Keys    ticket.Keyring
+	Passage admission.Config
+	Table   table.Options
+	Metrics *Metrics
+	Log     *slog.Logger
+	Now     func() time.Duration // monotonic; never steps back
+	Wall    func() time.Time     // only for people and the wire
+	Rand    func() uint64
+}
+
+// Gateway is one replica. Its methods may be called from any goroutine.
+type Gateway struct {
+	Options
+	fleet       atomic.Pointer[loaded]
+	storeOffset atomic.Int64 // ms that the store's clock is ahead of Now
+	receipts    hint.ReceiptKeys
+	wakes       waker
+	sweep       sweeper
+
+	mu    sync.Mutex           // guards what follows; never held across I/O
+	table *table.Table         // picks; charged by unanswered reserves
+	hosts map[string]*attached // host id -> its agent and last word
+	keys  map[string]ticket.AudienceKeys
+	rates map[string]*rate // pool -> slots freed
+}
+
+// loaded is the configuration in force.
+type loaded struct {
+	generation int64
+	document   string
+	fleet      *config.Fleet
+}
+
+// attached is one agent and the last frame heard of it.
+type attached struct {
+	link    Link
+	verdict host.Verdict
+	heardAt time.Duration
+}
+
+// New returns a replica that knows no host and no limits: Load and Attach follow.
+func New(o Options) (*Gateway, error) {
+	receipts, err := hint.NewReceiptKeys(o.Keys)
+	if err != nil {
+		return nil, err
+	}
+	return &Gateway{
+		Options:  o,
+		receipts: receipts,
+		table:    table.New(o.Table),
+		hosts:    map[string]*attached{},
+		keys:     map[string]ticket.AudienceKeys{},
+		rates:    map[string]*rate{},
+	}, nil
+}
+
+// Load takes over the configuration in force in the store.
+func (g *Gateway) Load(ctx context.Context) error {
+	g.compareClocks(ctx)
+	c, err := g.Store.Config(ctx)
+	if err != nil {
+		return fmt.Errorf("read the configuration in force: %w", err)
+	}
+	if old := g.fleet.Load(); c.Generation == 0 || (old != nil && old.generation == c.Generation) {
+		return nil
+	}
+	fleet, err := config.ParseFleet(fmt.Sprintf("generation %d", c.Generation), []byte(c.Document))
+	if err != nil {
+		return fmt.Errorf("the configuration in force is not readable by this version: %w", err)
+	}
+	g.fleet.Store(&loaded{generation: c.Generation, document: c.Document, fleet: fleet})
+	return nil
+}
+
+// Fleet is the configuration in force; nil before one is loaded.
+func (g *Gateway) Fleet() *config.Fleet {
+	if l := g.fleet.Load(); l != nil {
+		return l.fleet
+	}
+	return nil
+}
+
+// audience returns the keys for one host's tickets.
+func (g *Gateway) audience(hostID string) (ticket.AudienceKeys, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if keys, ok := g.keys[hostID]; ok {
+		return keys, nil
+	}
+	keys, err := g.Keys.Audience(hostID)
+	if err != nil {
+		return ticket.AudienceKeys{}, fmt.Errorf("derive the keys of host %s: %w", hostID, err)
+	}
+	g.keys[hostID] = keys
+	return keys, nil
+}

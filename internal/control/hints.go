@@ -1,0 +1,106 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/hint"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// rate is how fast one pool frees slots, and where callers without a place stand.
+type rate struct {
+	slots *hint.Estimator
+	book  hint.Book
+}
+
+// rateOf returns a pool's rate; g.mu must be held.
+func (g *Gateway) rateOf(name string) *rate {
+	r := g.rates[name]
+	if r == nil {
+		r = &rate{slots: hint.NewEstimator(hint.DefaultHalfLife)}
+		r.slots.Observe(g.Now(), 0)
+		g.rates[name] = r
+	}
+	return r
+}
+
+// freed counts a slot that was given back.
+func (g *Gateway) freed(ctx context.Context, id string) {
+	row, found, err := g.Store.ByID(ctx, id)
+	if err != nil || !found {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rateOf(row.Pool).slots.Observe(g.Now(), 1)
+}
+
+// appointment is when a caller should come back.
+type appointment struct {
+	retry   time.Duration
+	poll    time.Duration
+	receipt string
+}
+
+// appoint makes an appointment for one caller, from its place in the line, or, where it
+// holds none, from a place behind those refused before it; and writes it on its receipt.
+func (c call) appoint(poolName, key string, position int64) appointment {
+	g := c.gateway
+	g.mu.Lock()
+	r := g.rateOf(poolName)
+	slots, _ := r.slots.Rate(g.Now())
+	place := hint.InQueue(position)
+	if position == 0 {
+		place = r.book.Place(g.Now(), 1, slots)
+	}
+	g.mu.Unlock()
+	retry := hint.Appointment(place, slots, hint.DefaultBounds(), g.Rand())
+	a := appointment{retry: retry, poll: hint.PollAfter(retry, longestPoll)}
+	now := g.storeNow().Wall()
+	held := c.held(key).Again(now, now.Add(retry))
+	text, err := g.receipts.AppendMint(nil, held, c.who.Name, key)
+	if err != nil {
+		g.Log.Error("receipt not minted", "err", err)
+	}
+	a.receipt = string(text)
+	return a
+}
+
+// held is the receipt that the caller handed back; one that is not ours counts as none.
+func (c call) held(key string) hint.Receipt {
+	if c.receipt == "" {
+		return hint.Receipt{}
+	}
+	r, err := c.gateway.receipts.Parse(c.receipt, c.who.Name, key)
+	if err != nil {
+		return hint.Receipt{}
+	}
+	return r
+}
+
+// waitedFor is how long ago the caller was first told no, or took its place; ok is false
+// for one that was admitted at once.
+func (c call) waitedFor(r pool.Row) (time.Duration, bool) {
+	if first := c.held(r.Key).First; !first.IsZero() {
+		return max(r.AdmittedAt.Wall().Sub(first), 0), true
+	}
+	if r.Waited {
+		return r.AdmittedAt.Since(r.QueuedAt), true
+	}
+	return 0, false
+}
+
+// storeNow is the store's clock as this replica last compared it with its own: for people
+// and figures, never for a decision.
+func (g *Gateway) storeNow() pool.Time {
+	return pool.Time(g.Now().Milliseconds() + g.storeOffset.Load())
+}
+
+// compareClocks reads the store's clock.
+func (g *Gateway) compareClocks(ctx context.Context) {
+	now, err := g.Store.Now(ctx)
+	if err == nil {
+		g.storeOffset.Store(int64(now) - g.Now().Milliseconds())
+	}
+}

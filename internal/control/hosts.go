@@ -1,0 +1,241 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/table"
+)
+
+const (
+	reconcileEvery = 10 * time.Second
+	retryEndsAfter = 250 * time.Millisecond
+	askWithin      = 2 * time.Second // an agent's answer, before it counts as unknown
+	detachedFor    = 30 * time.Second
+)
+
+// Attach lets the gateway place on a host and hear it, until ctx ends.
+func (g *Gateway) Attach(ctx context.Context, link Link, feed Feed) error {
+	g.mu.Lock()
+	g.hosts[link.ID()] = &attached{link: link}
+	g.table.Register(table.Registration{Host: link.ID()})
+	g.mu.Unlock()
+	if v, err := link.Verdict(ctx); err == nil {
+		g.observe(v)
+	}
+	t := tending{gateway: g, link: link, ends: map[host.Ref]host.End{}}
+	return t.run(ctx, feed)
+}
+
+// observe takes a host's word into the table. News of room wakes those who wait for a host.
+func (g *Gateway) observe(v host.Verdict) {
+	now := g.Now()
+	tv := tableVerdict(v)
+	g.mu.Lock()
+	taken, err := g.table.Observe(&tv, now)
+	roomier := false
+	if a := g.hosts[v.Host]; a != nil && taken {
+		roomier = v.Admittable > a.verdict.Admittable
+		a.verdict, a.heardAt = v, now
+	}
+	g.mu.Unlock()
+	if err != nil {
+		g.Metrics.InvalidReports.Inc()
+		g.Log.Debug("report not taken", "host", v.Host, "err", err)
+	}
+	if roomier {
+		g.wakes.wakeAll()
+	}
+}
+
+func tableVerdict(v host.Verdict) table.Verdict {
+	return table.Verdict{
+		Host: v.Host, Incarnation: v.Incarnation, Sequence: v.Sequence,
+		Admittable: v.Admittable, Free: v.Free, Limit: v.Limit, MaxAsk: v.MaxAsk,
+		CPUFreeMilli: v.CPUFreeMilli, Intake: table.Intake(v.Intake), Mode: v.Mode,
+		StreamRestore: v.StreamRestore, Labels: v.Labels, Dims: v.Dims,
+	}
+}
+
+// link returns a host's agent and the last frame heard of it; silent says that this was
+// too long ago to ask it anything.
+func (g *Gateway) link(id string) (l Link, last host.Verdict, silent bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	a := g.hosts[id]
+	if a == nil {
+		return nil, host.Verdict{}, true
+	}
+	return a.link, a.verdict, g.Now()-a.heardAt >= g.silentAfter()
+}
+
+func (g *Gateway) silentAfter() time.Duration {
+	if g.Table.Silent > 0 {
+		return g.Table.Silent
+	}
+	return 30 * time.Second
+}
+
+// tending writes what one host reports.
+type tending struct {
+	gateway *Gateway
+	link    Link
+	ends    map[host.Ref]host.End // heard and not yet written
+}
+
+func (t *tending) run(ctx context.Context, feed Feed) error {
+	news := make(chan host.News)
+	failed := make(chan error, 1)
+	go func() {
+		for {
+			n, err := feed.Next(ctx)
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case news <- n:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	reconcile := time.NewTimer(0)
+	defer reconcile.Stop()
+	for {
+		var again <-chan time.Time
+		if len(t.ends) > 0 {
+			again = time.After(retryEndsAfter)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		case n := <-news:
+			t.hear(ctx, n)
+		case <-again:
+			t.write(ctx)
+		case <-reconcile.C:
+			t.reconcile(ctx)
+			reconcile.Reset(reconcileEvery)
+		}
+	}
+}
+
+func (t *tending) hear(ctx context.Context, n host.News) {
+	for _, ref := range n.Tracks {
+		if _, err := t.gateway.Store.Track(ctx, ref.ID, ref.Epoch); err != nil {
+			t.gateway.Log.Warn("a boot was not written; it is when the host is next reconciled", "id", ref.ID, "err", err)
+		}
+	}
+	for _, e := range n.Ends {
+		t.ends[host.Ref{ID: e.ID, Epoch: e.Epoch}] = e
+	}
+	t.write(ctx)
+	t.gateway.observe(n.Verdict)
+}
+
+// write writes every end that was heard, and acknowledges what the store has.
+func (t *tending) write(ctx context.Context) {
+	freed := false
+	for ref, e := range t.ends {
+		written, again, err := t.gateway.Store.End(ctx, e.ID, e.Epoch, stateOf(e.How), e.Reason)
+		if err != nil {
+			t.gateway.Log.Warn("an end was not written; it is tried again", "id", e.ID, "err", err)
+			break
+		}
+		if again {
+			continue
+		}
+		freed = freed || written
+		delete(t.ends, ref)
+		if _, err := t.link.Do(ctx, host.Acked(ref)); err != nil {
+			t.gateway.Log.Debug("an end was not acknowledged; the host tells it again", "id", e.ID, "err", err)
+		}
+		if written {
+			t.gateway.freed(ctx, e.ID)
+		}
+	}
+	if freed {
+		t.gateway.wakes.wakeAll()
+	}
+}
+
+func stateOf(how host.Outcome) pool.State {
+	switch how {
+	case host.Lapsed:
+		return pool.Expired
+	case host.Evicted:
+		return pool.Evicted
+	}
+	return pool.Released
+}
+
+// reconcile compares what the store says of this host with what the host says: news that
+// was lost on either side is made up for here. Rows are read before the host is asked, so
+// that what it does not hold by then is over.
+func (t *tending) reconcile(ctx context.Context) {
+	g := t.gateway
+	rows, err := g.Store.List(ctx, Filter{Host: t.link.ID(), States: []pool.State{pool.Admitted, pool.Running, pool.Releasing}})
+	if err != nil {
+		g.Log.Warn("host not reconciled", "host", t.link.ID(), "err", err)
+		return
+	}
+	_, ends, err := t.link.Holding(ctx)
+	if err != nil {
+		return
+	}
+	for _, e := range ends {
+		t.ends[host.Ref{ID: e.ID, Epoch: e.Epoch}] = e
+	}
+	for _, r := range rows {
+		if err := t.settle(ctx, r); err != nil && ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+			g.Log.Warn("admission not reconciled", "id", r.ID, "err", err)
+		}
+	}
+	t.write(ctx)
+}
+
+// settle brings one row in line with its host's word.
+func (t *tending) settle(ctx context.Context, r pool.Row) error {
+	ref := host.Ref{ID: r.ID, Epoch: r.Epoch}
+	if _, told := t.ends[ref]; told {
+		return nil
+	}
+	reserved, running, err := t.link.Holds(ctx, ref)
+	switch {
+	case err != nil:
+		return err
+	case !reserved && !running:
+		t.ends[ref] = host.End{ID: r.ID, Epoch: r.Epoch, How: lostHow(r), Reason: "the host does not hold it any more"}
+	case r.State == pool.Releasing:
+		return t.pursue(ctx, r)
+	case running && r.State == pool.Admitted:
+		_, err = t.gateway.Store.Track(ctx, r.ID, r.Epoch)
+		return err
+	}
+	return nil
+}
+
+func lostHow(r pool.Row) host.Outcome {
+	if r.Booted() || r.State == pool.Releasing {
+		return host.Exited
+	}
+	return host.Lapsed
+}
+
+// pursue asks again for a release whose caller may be gone.
+func (t *tending) pursue(ctx context.Context, r pool.Row) error {
+	answer, err := t.link.Do(ctx, host.Release{ID: r.ID, Gen: r.Epoch})
+	if err == nil && !answer.Running {
+		t.ends[host.Ref{ID: r.ID, Epoch: r.Epoch}] = host.End{ID: r.ID, Epoch: r.Epoch, How: host.Exited, Reason: "released by the caller"}
+	}
+	return err
+}

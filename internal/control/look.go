@@ -1,0 +1,209 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// Hosts lists the hosts with what each may still promise.
+func (g *Gateway) Hosts(ctx context.Context) ([]api.Host, error) {
+	var out []api.Host
+	for _, link := range g.links() {
+		h, err := g.host(ctx, link)
+		if err != nil {
+			return nil, err
+		}
+		h.Sandboxes = nil
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+// Host shows one host's arithmetic.
+func (g *Gateway) Host(ctx context.Context, id string) (api.Host, error) {
+	link, _, _ := g.link(id)
+	if link == nil {
+		return api.Host{}, api.Refuse(api.NotFound, "no host %s is registered", id)
+	}
+	return g.host(ctx, link)
+}
+
+func (g *Gateway) host(ctx context.Context, link Link) (api.Host, error) {
+	v, err := link.View(ctx)
+	if err != nil {
+		g.Log.Warn("host not seen", "host", link.ID(), "err", err)
+		return api.Host{}, api.Refuse(api.HostSilent, "host %s did not answer", link.ID())
+	}
+	g.mu.Lock()
+	heard := (g.Now() - g.hosts[link.ID()].heardAt).Milliseconds()
+	g.mu.Unlock()
+	h := showHost(v, g.Wall())
+	h.HeardMSAgo = &heard
+	return h, nil
+}
+
+// showHost says a view in the units of the wire: what a host has is rounded down, what it
+// must give up.
+func showHost(v host.View, wall time.Time) api.Host {
+	h := api.Host{
+		ID: v.Config.ID, Mode: api.ChargeMode(v.Config.Mode.String()), Enforcement: api.EnforcementEnforce,
+		Intake: api.Intake(v.Verdict.Intake.String()), IntakeReason: string(v.Shut), BindingLimit: v.Binding,
+		FreeMB: v.Account.Free.FloorMiB(), HeadroomMB: v.Account.Headroom.CeilMiB(),
+		UnresidentMB: v.Account.Unresident.CeilMiB(), ReservedMB: v.Account.Reserved.CeilMiB(),
+		AdmittableMB: v.Verdict.Admittable.FloorMiB(), Reservations: int64(v.Reservations),
+		ResidentMB: v.Resident.CeilMiB(), CommittedMB: v.Committed.CeilMiB(),
+		CPUTotal: float64(v.Verdict.CPUTotalMilli) / 1000, CPUUsed: float64(v.Verdict.CPUTotalMilli-v.Verdict.CPUFreeMilli) / 1000,
+		Incarnation: v.Verdict.Incarnation, PSISomeAvg10: float64(v.Reading.Some) / 100, SandboxCount: int64(len(v.Sandboxes)),
+		Starts: api.Starts{
+			Running: int64(v.Starting), Waiting: int64(v.InLine),
+			Max: int64(v.Config.MaxStarts), MaxWaiting: int64(v.Config.MaxWaitingStarts),
+		},
+	}
+	for _, l := range v.Limits {
+		h.Limits = append(h.Limits, api.Limit{Name: l.Name, SizeMB: l.Size.FloorMiB(), UsedMB: l.Used.CeilMiB()})
+	}
+	for _, l := range v.Config.Labels {
+		if h.Labels == nil {
+			h.Labels = api.Labels{}
+		}
+		h.Labels[l.Name] = l.Value
+	}
+	for i, s := range v.Sandboxes {
+		h.Sandboxes = append(h.Sandboxes, showSandbox(s, v.Charges[i].CeilMiB(), v.Verdict.At, wall))
+	}
+	return h
+}
+
+func showSandbox(s host.Sandbox, chargeMB int64, now host.Instant, wall time.Time) api.Sandbox {
+	out := api.Sandbox{
+		ID: s.ID, Key: s.Identity.Key, Consumer: s.Identity.Consumer, Tenant: s.Identity.Tenant, Class: s.Ask.Class,
+		PID: int64(s.Process.Pid), ResidentMB: s.Usage.Resident.CeilMiB(), ChargeMB: chargeMB,
+		ConfiguredMB: s.Ask.Memory.CeilMiB(), Stateful: s.Ask.Stateful, State: api.SandboxState(s.Phase),
+	}
+	if s.Stopping {
+		out.State = api.SandboxStateEnding
+	}
+	if s.Tracked != 0 {
+		at := wall.Add(s.Tracked - now).UTC().Truncate(time.Millisecond)
+		out.StartedAt = &at
+	}
+	return out
+}
+
+// Pools lists the pools and who holds their slots. A consumer sees itself by name only.
+func (g *Gateway) Pools(ctx context.Context, who *config.Consumer) (api.PoolList, error) {
+	lines, err := g.Store.Lines(ctx)
+	if err != nil {
+		return api.PoolList{}, api.Refuse(api.Unavailable, "the store could not be read")
+	}
+	rows, err := g.Store.List(ctx, Filter{States: []pool.State{pool.Waiting, pool.Placing, pool.Admitted, pool.Running, pool.Releasing}})
+	if err != nil {
+		return api.PoolList{}, api.Refuse(api.Unavailable, "the store could not be read")
+	}
+	out := api.PoolList{}
+	if fleet := g.Fleet(); fleet != nil {
+		out.Ceiling = ceilingOf(fleet)
+	}
+	for _, l := range lines {
+		out.Pools = append(out.Pools, showPool(l, rows, who))
+	}
+	return out, nil
+}
+
+func showPool(l pool.Line, rows []pool.Row, who *config.Consumer) api.Pool {
+	p := api.Pool{
+		Name: l.Name, Busy: l.Busy, Waiting: l.Waiting, MaxWaiting: l.Limits.MaxWaiting,
+		Classes: map[string]api.Occupancy{}, Consumers: map[string]api.Occupancy{},
+	}
+	if l.Limits.Cap != pool.Unlimited {
+		p.Cap, p.Capped = l.Limits.Cap, true
+	}
+	for _, r := range rows {
+		if r.Pool != l.Name {
+			continue
+		}
+		count(p.Classes, r.Class, r.State)
+		if r.Consumer == who.Name || who.Has(config.RoleOperator) {
+			count(p.Consumers, r.Consumer, r.State)
+		}
+	}
+	return p
+}
+
+func count(by map[string]api.Occupancy, name string, s pool.State) {
+	o := by[name]
+	if s == pool.Waiting {
+		o.Waiting++
+	} else {
+		o.Busy++
+	}
+	by[name] = o
+}
+
+// Config is the configuration in force.
+func (g *Gateway) Config(ctx context.Context) (api.ConfigDocument, error) {
+	c, err := g.Store.Config(ctx)
+	if err != nil {
+		return api.ConfigDocument{}, api.Refuse(api.Unavailable, "the store could not be read")
+	}
+	return api.ConfigDocument{Generation: c.Generation, Document: c.Document, AppliedBy: c.By, AppliedAt: wireTime(c.AppliedAt)}, nil
+}
+
+// Apply replaces the configuration by compare-and-set. A document with any fault changes nothing.
+func (g *Gateway) Apply(ctx context.Context, by string, change api.ConfigChange) (api.ConfigDocument, error) {
+	fleet, err := config.ParseFleet("document", []byte(change.Document))
+	if err != nil {
+		return api.ConfigDocument{}, err
+	}
+	_, ok, err := g.Store.Apply(ctx, Config{Generation: change.Generation, Document: change.Document, By: by}, fleet.Settings())
+	switch {
+	case err != nil:
+		g.Log.Error("configuration not applied", "err", err)
+		return api.ConfigDocument{}, api.Refuse(api.Unavailable, "the store could not be written; read the configuration to learn which one is in force")
+	case !ok:
+		return api.ConfigDocument{}, api.Refuse(api.GenerationConflict, "generation %d is not the one in force", change.Generation)
+	}
+	if err := g.Load(ctx); err != nil {
+		g.Log.Error("configuration applied, but not loaded here", "err", err)
+	}
+	g.wakes.wakeAll()
+	return g.Config(ctx)
+}
+
+// Ready says whether this replica can admit, and if not, why.
+func (g *Gateway) Ready(ctx context.Context) error {
+	if g.Fleet() == nil {
+		return api.Refuse(api.Unavailable, "no configuration is in force")
+	}
+	if err := g.Store.Ping(ctx); err != nil {
+		return api.Refuse(api.Unavailable, "the store cannot be written: %s", err)
+	}
+	for _, link := range g.links() {
+		if _, _, silent := g.link(link.ID()); !silent {
+			return nil
+		}
+	}
+	return api.Refuse(api.NoHealthyAgents, "no host agent is heard")
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.SortedFunc(maps.Keys(m), cmp.Compare) }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// ceilingOf is the account-wide limit; nil where there is none.
+func ceilingOf(f *config.Fleet) *int64 {
+	if f.Ceiling == config.None {
+		return nil
+	}
+	n := int64(f.Ceiling)
+	return &n
+}

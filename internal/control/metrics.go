@@ -1,0 +1,167 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// Metrics are what a replica counts. No key, tenant or sandbox id is a label.
+type Metrics struct {
+	Refusals       *prometheus.CounterVec
+	Admissions     *prometheus.CounterVec
+	ToSuccess      prometheus.Histogram
+	InvalidReports prometheus.Counter
+	StoreErrors    prometheus.Counter
+}
+
+// NewMetrics registers the counters.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		Refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plimsoll_refusals_total",
+			Help: "Refusals by reason; each reason is another page with another response, so they are never summed into one.",
+		}, []string{"reason", "pool", "class", "consumer"}),
+		Admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plimsoll_admissions_total",
+			Help: "Admissions placed on a host.",
+		}, []string{"pool", "class", "consumer"}),
+		ToSuccess: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "plimsoll_first_refusal_to_success_seconds",
+			Help:    "Time from a request's first refusal, or its place in a queue, to its admission, over all its attempts.",
+			Buckets: []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600},
+		}),
+		InvalidReports: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plimsoll_invalid_reports_total",
+			Help: "Reports of host agents that cannot be true; their host is no candidate until a true one comes.",
+		}),
+		StoreErrors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plimsoll_store_errors_total",
+			Help: "Store transitions whose outcome is unknown.",
+		}),
+	}
+	r.MustRegister(m.Refusals, m.Admissions, m.ToSuccess, m.InvalidReports, m.StoreErrors)
+	return m
+}
+
+// refused counts a refusal, names it, and logs it with its reasons.
+func (g *Gateway) refused(err error, who *config.Consumer, class, poolName string) error {
+	r, ok := api.AsRefusal(err)
+	if !ok {
+		return err
+	}
+	r.DecisionID = newID("dec")
+	if fleet := g.Fleet(); fleet != nil {
+		if _, known := fleet.Class(class); !known {
+			class = ""
+		}
+	}
+	g.Metrics.Refusals.WithLabelValues(string(r.Code), poolName, class, who.Name).Inc()
+	g.Log.Info("refused", "decision", r.DecisionID, "code", r.Code, "detail", r.Detail, "pool", poolName, "class", class, "consumer", who.Name)
+	return r
+}
+
+// admitted counts a yes, and how long its caller waited for it.
+func (g *Gateway) admitted(c call, r pool.Row) {
+	g.Metrics.Admissions.WithLabelValues(r.Pool, r.Class, r.Consumer).Inc()
+	if waited, ok := c.waitedFor(r); ok {
+		g.Metrics.ToSuccess.Observe(waited.Seconds())
+	}
+	g.Log.Debug("admitted", "id", r.ID, "epoch", r.Epoch, "host", r.Host, "class", r.Class, "consumer", r.Consumer)
+}
+
+// hostGauges reads the hosts when they are scraped.
+type hostGauges struct{ g *Gateway }
+
+var (
+	perHost = []string{"host"}
+	perPool = []string{"pool"}
+
+	descResident   = prometheus.NewDesc("plimsoll_host_resident_bytes", "Memory that the sandboxes of a host hold.", perHost, nil)
+	descCommitted  = prometheus.NewDesc("plimsoll_host_committed_bytes", "Memory that the sandboxes of a host are configured with.", perHost, nil)
+	descReserved   = prometheus.NewDesc("plimsoll_host_reserved_bytes", "Memory promised to boots that have not happened; zero on an idle fleet.", perHost, nil)
+	descOpen       = prometheus.NewDesc("plimsoll_host_reservations", "Open reservations; zero on an idle fleet.", perHost, nil)
+	descAdmittable = prometheus.NewDesc("plimsoll_host_admittable_bytes", "What a host can still promise.", perHost, nil)
+	descHeadroom   = prometheus.NewDesc("plimsoll_host_headroom_bytes", "Memory that is never promised.", perHost, nil)
+	descFree       = prometheus.NewDesc("plimsoll_host_free_bytes", "Least room under any limit.", perHost, nil)
+	descSandboxes  = prometheus.NewDesc("plimsoll_host_sandboxes", "Sandboxes that are charged.", perHost, nil)
+	descShut       = prometheus.NewDesc("plimsoll_host_intake_shut", "1 while the valve keeps a host's intake shut.", perHost, nil)
+	descBusy       = prometheus.NewDesc("plimsoll_pool_busy_slots", "Slots held.", perPool, nil)
+	descCap        = prometheus.NewDesc("plimsoll_pool_cap_slots", "Slots in all; absent without a cap.", perPool, nil)
+	descWaiting    = prometheus.NewDesc("plimsoll_pool_waiting", "Admissions that wait.", perPool, nil)
+)
+
+// Gauges returns what is read at each scrape.
+func (g *Gateway) Gauges() prometheus.Collector { return hostGauges{g} }
+
+// Describe sends what Collect may send.
+func (c hostGauges) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom,
+		descFree, descSandboxes, descShut, descBusy, descCap, descWaiting,
+	} {
+		out <- d
+	}
+}
+
+// Collect asks each host for its arithmetic, and the store for its pools.
+func (c hostGauges) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	for _, link := range c.g.links() {
+		if v, err := link.View(ctx); err == nil {
+			collectHost(out, link.ID(), v)
+		}
+	}
+	lines, err := c.g.Store.Lines(ctx)
+	if err != nil {
+		c.g.Log.Warn("pools not read for the metrics", "err", err)
+		return
+	}
+	for _, l := range lines {
+		out <- gauge(descBusy, float64(l.Busy), l.Name)
+		out <- gauge(descWaiting, float64(l.Waiting), l.Name)
+		if l.Limits.Cap != pool.Unlimited {
+			out <- gauge(descCap, float64(l.Limits.Cap), l.Name)
+		}
+	}
+}
+
+func collectHost(out chan<- prometheus.Metric, id string, v host.View) {
+	bytes := func(d *prometheus.Desc, b gate.Bytes) { out <- gauge(d, float64(b), id) }
+	bytes(descResident, v.Resident)
+	bytes(descCommitted, v.Committed)
+	bytes(descReserved, v.Account.Reserved)
+	bytes(descAdmittable, v.Verdict.Admittable)
+	bytes(descHeadroom, v.Account.Headroom)
+	bytes(descFree, v.Account.Free)
+	out <- gauge(descOpen, float64(v.Reservations), id)
+	out <- gauge(descSandboxes, float64(len(v.Sandboxes)), id)
+	shut := 0.0
+	if v.Verdict.Intake == host.IntakePressure {
+		shut = 1
+	}
+	out <- gauge(descShut, shut, id)
+}
+
+func gauge(d *prometheus.Desc, v float64, label string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label)
+}
+
+// links returns every attached agent, by id.
+func (g *Gateway) links() []Link {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := make([]Link, 0, len(g.hosts))
+	for _, id := range sortedKeys(g.hosts) {
+		out = append(out, g.hosts[id].link)
+	}
+	return out
+}

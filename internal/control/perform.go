@@ -1,0 +1,260 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/table"
+)
+
+// drive runs one passage to its answer. It goes on when its caller hangs up, so that
+// nothing stays half done; every effect has a deadline of its own.
+func (g *Gateway) drive(ctx context.Context, req admission.Request, pin table.PickOptions) admission.Answer {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedFor)
+	defer cancel()
+	d := driving{gateway: g, req: req, pin: pin}
+	p := admission.New(g.Passage, req)
+	step := p.Begin(g.Now())
+	for {
+		if step.Detached != nil {
+			go g.vacateDetached(context.WithoutCancel(ctx), *step.Detached)
+		}
+		if step.Effect.Do == admission.Reply {
+			return step.Effect.Reply
+		}
+		step = p.Step(g.Now(), d.perform(ctx, step.Effect))
+	}
+}
+
+// driving is one passage's shell.
+type driving struct {
+	gateway *Gateway
+	req     admission.Request
+	pin     table.PickOptions
+	charge  table.Charge // of the host that is being asked
+}
+
+func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Event {
+	store := d.gateway.Store
+	switch e.Do {
+	case admission.Claim:
+		c, err := store.Claim(ctx, d.req.Claim)
+		return admission.Claimed{Result: c, Failed: d.failed(err)}
+	case admission.Pick:
+		return d.pick(e.Exclude)
+	case admission.Reserve:
+		return d.reserve(ctx, e)
+	case admission.Regen:
+		gen, err := store.Regen(ctx, e.ID, e.Gen)
+		return admission.Regened{Gen: gen, Failed: d.failed(err)}
+	case admission.Settle:
+		row, ok, err := store.Settle(ctx, e.ID, e.Gen, e.Host, d.gateway.Passage.BootWithin)
+		return admission.Settled{Row: row, OK: ok, Failed: d.failed(err)}
+	case admission.NoRoom:
+		c, err := store.NoRoom(ctx, e.ID, e.Gen, true, d.req.Claim.Present)
+		if err == nil {
+			d.gateway.wakes.wakeAll()
+		}
+		return admission.NoRoomed{Result: c, Failed: d.failed(err)}
+	case admission.Keep:
+		return d.keep(ctx, e)
+	case admission.Vacate:
+		return d.gateway.vacate(ctx, e)
+	case admission.Move:
+		row, ok, err := store.Move(ctx, e.ID, e.Gen, e.Acked)
+		return admission.Moved{Row: row, OK: ok, Failed: d.failed(err)}
+	case admission.Read:
+		row, found, err := store.ByID(ctx, e.ID)
+		return admission.RowRead{Row: row, Found: found, Failed: d.failed(err)}
+	case admission.Sweep:
+		d.gateway.sweepFor(ctx, &d.req.Ask, &d.pin)
+		return admission.Swept{}
+	case admission.Pause:
+		d.pause(ctx)
+		return admission.Paused{}
+	}
+	return nil
+}
+
+// failed says an unknown outcome of the store in the log, once, where it is seen.
+func (d *driving) failed(err error) bool {
+	if err != nil {
+		d.gateway.Metrics.StoreErrors.Inc()
+		d.gateway.Log.Error("store transition failed; its outcome is unknown", "key", d.req.Claim.Key, "err", err)
+	}
+	return err != nil
+}
+
+// pick chooses and charges in one locked step, so that concurrent picks see each other.
+func (d *driving) pick(exclude []string) admission.Event {
+	g := d.gateway
+	opts := d.pin
+	opts.Exclude, opts.Rand = exclude, g.Rand()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c, ok := g.table.Pick(g.Now(), &d.req.Ask, &opts)
+	if !ok {
+		return admission.Picked{Tally: tallyOf(g.table.Explain(g.Now(), &d.req.Ask, &opts, tallyIDs))}
+	}
+	d.charge = g.table.Charge(c.Ref, &d.req.Ask)
+	return admission.Picked{Host: c.Host}
+}
+
+// tallyIDs is how many host ids a refusal names for each reason.
+const tallyIDs = 8
+
+// tallyOf says the table's reasons in the passage's words.
+func tallyOf(t table.Tally) admission.Tally {
+	out := admission.Tally{}
+	put := func(word string, ids []string) {
+		if len(ids) > 0 {
+			out[word] = append(out[word], ids...)
+		}
+	}
+	for r, ids := range t.IDs {
+		switch reason := table.Reason(r); reason {
+		case table.Unheard, table.Silent, table.Invalid:
+			put(admission.Silent, ids)
+		case table.Pressure:
+			put(string(host.Pressure), ids)
+		case table.Cordoned:
+			put(string(host.Cordoned), ids)
+		case table.Draining:
+			put(string(host.Draining), ids)
+		case table.Labels:
+			put(string(host.LacksLabel), ids)
+		case table.Excluded:
+			put(admission.Excluded, ids)
+		case table.NoRoom:
+			put(string(host.NoRoom), ids)
+		}
+	}
+	for _, dim := range t.Dims {
+		put(string(host.LacksDim)+":"+dim.Name, dim.IDs)
+	}
+	return out
+}
+
+// reserve asks the host, until an instant of its own clock: the last frame heard of it.
+func (d *driving) reserve(ctx context.Context, e admission.Effect) admission.Event {
+	g := d.gateway
+	defer func() {
+		g.mu.Lock()
+		g.table.Uncharge(d.charge)
+		g.mu.Unlock()
+	}()
+	link, last, _ := g.link(e.Host)
+	if link == nil {
+		return admission.Reserved{Unknown: true}
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	answer, err := link.Do(ctx, host.Reserve{
+		ID: e.ID, Gen: e.Gen, Ask: d.req.Ask,
+		Until: last.At + g.Passage.BootWithin, Incarnation: last.Incarnation,
+	})
+	if err != nil {
+		g.Log.Warn("reserve not answered", "host", e.Host, "id", e.ID, "err", err)
+		return admission.Reserved{Unknown: true}
+	}
+	g.observe(answer.Verdict)
+	return admission.Reserved{Denial: answer.Denial}
+}
+
+// keep renews a reservation: in the store first, so that nobody takes it for lapsed while
+// the host still keeps it. A silent host is not renewed at all.
+func (d *driving) keep(ctx context.Context, e admission.Effect) admission.Event {
+	g := d.gateway
+	link, last, silent := g.link(e.Host)
+	if silent {
+		return admission.Kept{Silent: true}
+	}
+	row, ok, err := g.Store.Renew(ctx, e.ID, e.Gen, g.Passage.BootWithin)
+	if d.failed(err) {
+		return admission.Kept{Failed: true}
+	}
+	if !ok {
+		return admission.Kept{Gone: true}
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	answer, err := link.Do(ctx, host.Renew{
+		ID: e.ID, Epoch: e.Gen, Until: last.At + g.Passage.BootWithin, Incarnation: last.Incarnation,
+	})
+	if err != nil {
+		return admission.Kept{Unknown: true}
+	}
+	g.observe(answer.Verdict)
+	return admission.Kept{Row: row, Answer: answer}
+}
+
+// vacate asks a host to let go of a placement.
+func (g *Gateway) vacate(ctx context.Context, e admission.Effect) admission.Vacated {
+	link, _, _ := g.link(e.Host)
+	if link == nil {
+		return admission.Vacated{Unknown: true}
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	answer, err := link.Do(ctx, host.Release{ID: e.ID, Gen: e.Gen})
+	if err != nil {
+		return admission.Vacated{Unknown: true}
+	}
+	g.observe(answer.Verdict)
+	return admission.Vacated{Running: answer.Running}
+}
+
+// vacateDetached is the release that survives its caller; what it cannot reach lapses.
+func (g *Gateway) vacateDetached(ctx context.Context, e admission.Effect) {
+	ctx, cancel := context.WithTimeout(ctx, detachedFor)
+	defer cancel()
+	if v := g.vacate(ctx, e); v.Unknown {
+		g.Log.Warn("release not acknowledged; the reservation lapses by itself", "host", e.Host, "id", e.ID)
+	}
+}
+
+func (d *driving) pause(ctx context.Context) {
+	t := time.NewTimer(d.gateway.Passage.Pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// depart runs a release to its answer, whether its caller waits or not.
+func (g *Gateway) depart(ctx context.Context, id string) admission.Answer {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedFor)
+	defer cancel()
+	d := admission.NewDeparture(id)
+	e := d.Begin()
+	for e.Do != admission.Reply {
+		e = d.Step(g.leave(ctx, e))
+	}
+	g.wakes.wakeAll()
+	return e.Reply
+}
+
+func (g *Gateway) leave(ctx context.Context, e admission.Effect) admission.Event {
+	switch e.Do {
+	case admission.Leave:
+		row, found, err := g.Store.Leave(ctx, e.ID)
+		now, errNow := g.Store.Now(ctx)
+		return admission.Left{Row: row, Found: found, Now: now, Failed: err != nil || errNow != nil}
+	case admission.Vacate:
+		return g.vacate(ctx, e)
+	case admission.End:
+		_, _, err := g.Store.End(ctx, e.ID, e.Gen, pool.Released, "released by the caller")
+		row, _, errRow := g.Store.ByID(ctx, e.ID)
+		g.freed(ctx, e.ID)
+		return admission.Ended{Row: row, Failed: err != nil || errRow != nil}
+	}
+	return nil
+}
+
+// needOf is what an ask is charged on a host of this mode, for the answer's figures.
+func needOf(a gate.Ask, m gate.Mode) int64 { return gate.Need(a, m).CeilMiB() }

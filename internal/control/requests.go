@@ -1,0 +1,310 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/table"
+)
+
+// Outcome is what a caller is told when it is not refused: an admission, or its place.
+type Outcome struct {
+	Admission *api.Admission
+	New       bool // admitted by this call
+	Waiting   *api.Waiting
+	Releasing bool
+}
+
+const (
+	defaultMaxQueueAge = 10 * time.Minute
+	longestPoll        = 30 * time.Second
+)
+
+// Admit is POST /v1/admissions.
+func (g *Gateway) Admit(ctx context.Context, who *config.Consumer, q api.AdmissionRequest) (Outcome, error) {
+	req, pin, err := g.request(who, q)
+	if err != nil {
+		return Outcome{}, g.refused(err, who, q.Class, "")
+	}
+	c := call{gateway: g, who: who, ask: req.Ask, key: q.Key, receipt: q.Receipt}
+	if err := g.possible(&req.Ask, &pin); err != nil {
+		return Outcome{}, g.refused(err, who, q.Class, req.Claim.Pool)
+	}
+	return c.finish(g.drive(ctx, req, pin))
+}
+
+// request turns the wire's ask into a passage's, judged against the class and the caller.
+func (g *Gateway) request(who *config.Consumer, q api.AdmissionRequest) (admission.Request, table.PickOptions, error) {
+	var none admission.Request
+	fleet := g.Fleet()
+	if fleet == nil {
+		return none, table.PickOptions{}, api.Refuse(api.Unavailable, "no configuration is in force yet; apply one with plimsoll config apply")
+	}
+	class, ok := fleet.Class(q.Class)
+	if !ok {
+		return none, table.PickOptions{}, api.Refuse(api.UnknownClass, "class %q; the configuration has %s", q.Class, strings.Join(classNames(fleet), ", "))
+	}
+	ask, contents, err := class.Ask(q.MemoryMB, q.CPU, q.Template, q.Labels)
+	if err != nil {
+		return none, table.PickOptions{}, err
+	}
+	pin, err := pinOf(who, q.Host)
+	if err != nil {
+		return none, pin, err
+	}
+	contents.Host, contents.Prefer = cmp.Or(pin.Require, pin.Prefer), pin.Prefer != ""
+	if contents.Tenant, err = who.Tenant(q.Tenant); err != nil {
+		return none, pin, err
+	}
+	claim, err := claimOf(who, q)
+	claim.Contents, claim.Pool = contents, class.Pool
+	return admission.Request{Claim: claim, Ask: ask}, pin, err
+}
+
+func claimOf(who *config.Consumer, q api.AdmissionRequest) (pool.Claim, error) {
+	c := pool.Claim{ID: newID("adm"), Consumer: who.Name, Key: q.Key, Mode: pool.Mode(cmp.Or(q.Mode, api.WaitModeRefuse)), MaxQueueAge: defaultMaxQueueAge}
+	if q.MaxQueueAgeMS == nil {
+		return c, nil
+	}
+	c.MaxQueueAge = time.Duration(*q.MaxQueueAgeMS) * time.Millisecond
+	if c.Mode != pool.Queue {
+		return c, api.Refuse(api.InvalidRequest, "max_queue_age_ms: only in mode queue")
+	}
+	return c, nil
+}
+
+func pinOf(who *config.Consumer, pin *api.HostPin) (table.PickOptions, error) {
+	switch {
+	case pin == nil:
+		return table.PickOptions{}, nil
+	case !who.PinHosts:
+		return table.PickOptions{}, api.Refuse(api.Forbidden, "host: consumer %s may not pin hosts; pin_hosts in the configuration allows it", who.Name)
+	case pin.Mode == api.HostPinModePrefer:
+		return table.PickOptions{Prefer: pin.ID}, nil
+	}
+	return table.PickOptions{Require: pin.ID}, nil
+}
+
+// possible refuses what no registered host could ever hold, silent and cordoned ones
+// included, before anything is claimed. It never queues.
+func (g *Gateway) possible(ask *gate.Ask, pin *table.PickOptions) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if pin.Require != "" && g.hosts[pin.Require] == nil {
+		return api.Refuse(api.Infeasible, "host %s is not registered", pin.Require)
+	}
+	if g.table.Len() == 0 {
+		return api.Refuse(api.NoHealthyAgents, "no host agent is registered")
+	}
+	if !g.table.Feasible(ask) {
+		return api.Refuse(api.Infeasible, "%s of memory, its labels or dimensions are more than any registered host could hold, were it empty", ask.Memory)
+	}
+	return nil
+}
+
+// Attempt is POST …/attempt: it tries at once, and then again whenever something may have
+// become free, for as long as the caller waits.
+func (g *Gateway) Attempt(ctx context.Context, who *config.Consumer, key string, wait time.Duration) (Outcome, error) {
+	row, err := g.find(ctx, who, key)
+	if err != nil {
+		return Outcome{}, err
+	}
+	req, pin, c := g.again(who, row)
+	req.Claim.Attempt = true
+	deadline := g.Now() + min(wait, longestPoll)
+	for {
+		woken := g.wakes.next()
+		held := deadline > g.Now()
+		req.Claim.Present = 0
+		if held {
+			req.Claim.Present = pool.PresentFor
+		}
+		answer := g.drive(ctx, req, pin)
+		if answer.Kind != admission.Wait || !held {
+			return c.finish(answer)
+		}
+		g.hold(ctx, woken, deadline)
+		if ctx.Err() != nil {
+			g.hangUp(ctx, row.ID)
+			return Outcome{}, api.Refuse(api.Unavailable, "the caller hung up")
+		}
+	}
+}
+
+// presentEvery is how often a held poll says so; a waiter for a host tries that often too,
+// since room can come without any news of it here.
+const presentEvery = 2 * time.Second
+
+// hold waits for a reason to try again.
+func (g *Gateway) hold(ctx context.Context, woken <-chan struct{}, deadline time.Duration) {
+	t := time.NewTimer(min(presentEvery, max(deadline-g.Now(), 0)))
+	defer t.Stop()
+	select {
+	case <-woken:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// hangUp clears the waiter's presence, detached from the caller that is gone.
+func (g *Gateway) hangUp(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedFor)
+	defer cancel()
+	if _, err := g.Store.Attend(ctx, id, 0); err != nil {
+		g.Log.Warn("a hang-up was not written; its presence ends by itself", "id", id, "err", err)
+	}
+}
+
+// Heartbeat keeps an unbooted admission and mints its ticket anew.
+func (g *Gateway) Heartbeat(ctx context.Context, who *config.Consumer, key string) (Outcome, error) {
+	row, err := g.find(ctx, who, key)
+	if err != nil {
+		return Outcome{}, err
+	}
+	req, pin, c := g.again(who, row)
+	if row.State != pool.Admitted && row.State != pool.Running {
+		return c.finish(admission.Standing(row))
+	}
+	req.Claim.Attempt, req.Keep = true, true
+	return c.finish(g.drive(ctx, req, pin))
+}
+
+// again rebuilds the request of a row: its ask is a function of its contents and class.
+func (g *Gateway) again(who *config.Consumer, row pool.Row) (admission.Request, table.PickOptions, call) {
+	ask := askOf(g.Fleet(), row)
+	pin := table.PickOptions{Require: row.Contents.Host}
+	if row.Prefer {
+		pin = table.PickOptions{Prefer: row.Contents.Host}
+	}
+	claim := pool.Claim{Consumer: row.Consumer, Key: row.Key, Contents: row.Contents, Pool: row.Pool, Mode: row.Mode}
+	return admission.Request{Claim: claim, Ask: ask}, pin, call{gateway: g, who: who, ask: ask, key: row.Key}
+}
+
+// askOf is what a row asks of a host. Its class may have left the configuration since: then
+// it is charged in full, which is never too little.
+func askOf(fleet *config.Fleet, row pool.Row) gate.Ask {
+	if fleet != nil {
+		if class, ok := fleet.Class(row.Class); ok {
+			return class.AskOf(row.Contents)
+		}
+	}
+	return gate.Ask{
+		Class: row.Class, Template: row.Template, Memory: gate.FromMiB(row.MemoryMB),
+		CPUMilli: row.CPUMilli, Stateful: true, Rule: gate.DefaultReserveRule(),
+	}
+}
+
+// Get returns one of the caller's admissions.
+func (g *Gateway) Get(ctx context.Context, who *config.Consumer, key string) (api.Admission, error) {
+	row, err := g.find(ctx, who, key)
+	if err != nil {
+		return api.Admission{}, err
+	}
+	return g.show(row), nil
+}
+
+// find looks a key of the caller up.
+func (g *Gateway) find(ctx context.Context, who *config.Consumer, key string) (pool.Row, error) {
+	row, found, err := g.Store.Get(ctx, who.Name, key)
+	return g.found(row, found, err, "no admission of consumer "+who.Name+" has the key "+key)
+}
+
+func (g *Gateway) found(row pool.Row, found bool, err error, missing string) (pool.Row, error) {
+	switch {
+	case err != nil:
+		g.Log.Error("store not read", "err", err)
+		return row, api.Refuse(api.Unavailable, "the store could not be read")
+	case !found:
+		return row, api.Refuse(api.NotFound, "%s", missing)
+	}
+	return row, nil
+}
+
+// GetByID returns any admission that the caller may see.
+func (g *Gateway) GetByID(ctx context.Context, who *config.Consumer, id string) (api.Admission, error) {
+	row, err := g.byID(ctx, who, id)
+	if err != nil {
+		return api.Admission{}, err
+	}
+	return g.show(row), nil
+}
+
+// byID hides what is not the caller's: whether it exists is nobody else's business.
+func (g *Gateway) byID(ctx context.Context, who *config.Consumer, id string) (pool.Row, error) {
+	row, found, err := g.Store.ByID(ctx, id)
+	if found && row.Consumer != who.Name && !who.Has(config.RoleOperator) {
+		found = false
+	}
+	return g.found(row, found, err, "no admission has the id "+id)
+}
+
+// Release gives an admission back.
+func (g *Gateway) Release(ctx context.Context, who *config.Consumer, key string) (Outcome, error) {
+	row, err := g.find(ctx, who, key)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return g.release(ctx, who, row)
+}
+
+// ReleaseByID gives any admission back that the caller may see.
+func (g *Gateway) ReleaseByID(ctx context.Context, who *config.Consumer, id string) (Outcome, error) {
+	row, err := g.byID(ctx, who, id)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return g.release(ctx, who, row)
+}
+
+func (g *Gateway) release(ctx context.Context, who *config.Consumer, row pool.Row) (Outcome, error) {
+	c := call{gateway: g, who: who, ask: askOf(g.Fleet(), row), key: row.Key}
+	return c.finish(g.depart(ctx, row.ID))
+}
+
+// List returns the admissions that the caller may see, the newest first.
+func (g *Gateway) List(ctx context.Context, who *config.Consumer, f Filter) ([]api.Admission, bool, error) {
+	if !who.Has(config.RoleOperator) {
+		f.Consumer = who.Name
+	}
+	limit := f.Limit
+	f.Limit++
+	rows, err := g.Store.List(ctx, f)
+	if err != nil {
+		g.Log.Error("store not read", "err", err)
+		return nil, false, api.Refuse(api.Unavailable, "the store could not be read")
+	}
+	truncated := len(rows) > limit
+	rows = rows[:min(limit, len(rows))]
+	slices.SortFunc(rows, func(a, b pool.Row) int {
+		return cmp.Or(cmp.Compare(createdAt(b), createdAt(a)), cmp.Compare(a.ID, b.ID))
+	})
+	out := make([]api.Admission, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, g.show(r))
+	}
+	return out, truncated, nil
+}
+
+func classNames(f *config.Fleet) []string {
+	var names []string
+	for _, c := range f.Classes {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+func newID(prefix string) string {
+	var b [9]byte
+	rand.Read(b[:])
+	return prefix + "-" + hex.EncodeToString(b[:])
+}
