@@ -33,8 +33,11 @@ type query struct {
 
 func newQuery(a *gate.Ask, o *PickOptions) query {
 	q := query{ask: a, opts: o, rand: o.Rand}
-	q.need[gate.WorkingSet] = needMiB(a, gate.WorkingSet)
 	q.need[gate.Committed] = needMiB(a, gate.Committed)
+	q.need[gate.WorkingSet] = q.need[gate.Committed]
+	if !a.Stateful {
+		q.need[gate.WorkingSet] = needMiB(a, gate.WorkingSet)
+	}
 	return q
 }
 
