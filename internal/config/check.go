@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 )
@@ -23,7 +24,7 @@ const maxLabels = 32
 
 // checkLocal proves the relations between local settings.
 func (r *report) checkLocal(l *Local) {
-	if !filepath.IsAbs(l.DataDir) {
+	if !isAbsolute(l.DataDir) {
 		r.relation([]string{"data_dir"}, "%q is no absolute path; write it from the root, as in /var/lib/plimsoll", short(l.DataDir))
 	}
 	if text := listenFault(l.Listen); text != "" {
@@ -40,6 +41,16 @@ func (r *report) checkLocal(l *Local) {
 	}
 }
 
+func isAbsolute(path string) bool {
+	return filepath.IsAbs(path) && !strings.ContainsFunc(path, unicode.IsControl)
+}
+
+// isCgroup says whether a path names a cgroup below the root, and not by way of "..".
+func isCgroup(path string) bool {
+	clean := filepath.Clean("/" + path)
+	return clean != "/" && clean == "/"+strings.Trim(path, "/") && !strings.ContainsFunc(path, unicode.IsControl)
+}
+
 func listenFault(s string) string {
 	_, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -53,7 +64,7 @@ func listenFault(s string) string {
 
 func knownStore(s string) bool {
 	if path, ok := strings.CutPrefix(s, "sqlite:"); ok {
-		return filepath.IsAbs(path)
+		return isAbsolute(path)
 	}
 	return s == "sqlite" || isPostgres(s)
 }
@@ -72,13 +83,13 @@ func (r *report) checkHost(l *Local) {
 	}
 	r.checkLabels("host.labels", h.Labels)
 	r.checkCounts("host.dimensions", h.Dimensions)
-	if h.Socket != "" && !filepath.IsAbs(h.Socket) {
+	if h.Socket != "" && !isAbsolute(h.Socket) {
 		r.relation([]string{"host.socket"}, "%q is no absolute path; write it from the root, as in /run/plimsoll/agent.sock", short(h.Socket))
 	}
 	if n := len(l.AgentSocket()); n > maxSocket {
 		r.relation([]string{"host.socket", "data_dir"}, "the agent's socket has a path of %d bytes and the kernel takes %d; set host.socket to a shorter one", n, maxSocket)
 	}
-	if p := h.CgroupParent; p != "" && (filepath.Clean("/"+p) != "/"+strings.Trim(p, "/") || filepath.Clean("/"+p) == "/") {
+	if p := h.CgroupParent; p != "" && !isCgroup(p) {
 		r.relation([]string{"host.cgroup_parent"}, "%q is no cgroup of its own; write one below the root, as in plimsoll/host-1", short(p))
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/plimsoll-project/plimsoll/gate"
@@ -76,13 +77,21 @@ func (r *report) checkClasses(at func(string) string, f *Fleet) {
 	}
 }
 
+func (r *report) wholeMiB(path string, b gate.Bytes) {
+	if b%gate.MiB != 0 {
+		r.relation([]string{path}, "%s is no whole number of MiB, in which requests ask; round it", formatBytes(b))
+	}
+}
+
 const maxPriority = 1_000_000
 
 func (r *report) checkBounds(here string, c *Class) {
-	for key, b := range map[string]gate.Bytes{".memory": c.Memory, ".min_memory": c.MinMemory, ".max_memory": c.MaxMemory} {
-		if b%gate.MiB != 0 {
-			r.relation([]string{here + key}, "%s is no whole number of MiB, in which requests ask; round it", formatBytes(b))
-		}
+	r.wholeMiB(here+".memory", c.Memory)
+	if c.MinMemory != c.Memory {
+		r.wholeMiB(here+".min_memory", c.MinMemory)
+	}
+	if c.MaxMemory != c.Memory {
+		r.wholeMiB(here+".max_memory", c.MaxMemory)
 	}
 	if c.Memory == 0 && len(c.Dimensions) == 0 {
 		r.relation([]string{here + ".memory"}, "is zero, so any number would fit; write a size, or say in dimensions what the class takes instead")
@@ -133,16 +142,24 @@ func (r *report) checkConsumers(at func(string) string, f *Fleet) {
 				r.checkName(fmt.Sprintf("%s.tenants[%d]", here, j), t)
 			}
 		}
-		for key, n := range map[string]int{".roles": len(c.Roles), ".token_sha256": len(c.Tokens)} {
-			if n == 0 {
-				r.relation([]string{here + key}, "is empty; list at least one, or remove the consumer")
-			}
-		}
+		r.notEmpty(here+".roles", len(c.Roles))
+		r.notEmpty(here+".token_sha256", len(c.Tokens))
 	}
 }
 
-// token reports a token that stands twice; the hash itself is not repeated.
+func (r *report) notEmpty(path string, n int) {
+	if n == 0 {
+		r.relation([]string{path}, "is empty; list at least one, or remove the consumer")
+	}
+}
+
+// token reports an empty token, which every caller has, and one that stands twice; the
+// hash itself is not repeated.
 func (r *report) token(seen map[TokenHash]string, t TokenHash, path string) {
+	if t == sha256.Sum256(nil) {
+		r.relation([]string{path}, "is the SHA-256 of nothing: the variable was empty when it was hashed; hash the token itself")
+		return
+	}
 	if first, twice := seen[t]; twice {
 		r.relation([]string{path, first}, "is the token of line %d as well, so it would name two callers; give each a token of its own", r.lineOf(first))
 		return

@@ -109,6 +109,10 @@ func (r *report) entries(path string, n *yaml.Node, visit func(key string, name,
 	seen := map[string]int{} // key -> line
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
+		if key.ShortTag() == "!!merge" {
+			r.add(key.Line, path, "merges another section; write the settings out")
+			continue
+		}
 		if key.Kind != yaml.ScalarNode || key.Anchor != "" || key.Style&yaml.TaggedStyle != 0 {
 			r.add(key.Line, path, "has a key that is no plain word; write the name of a setting")
 			continue
