@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"crypto/subtle"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -41,6 +42,7 @@ type Options struct {
 	Log     *slog.Logger
 	Now     func() time.Duration // monotonic; never steps back
 	Wall    func() time.Time     // only for people and the wire
+	Local   *config.Consumer     // whoever can read this machine's token file; nil: nobody
 	Rand    func() uint64
 }
 
@@ -51,6 +53,7 @@ type Gateway struct {
 	storeOffset atomic.Int64 // ms that the store's clock is ahead of Now
 	receipts    hint.ReceiptKeys
 	wakes       waker
+	stopping    chan struct{} // closed by Stop
 	sweep       sweeper
 
 	mu    sync.Mutex           // guards what follows; never held across I/O
@@ -83,6 +86,7 @@ func New(o Options) (*Gateway, error) {
 	return &Gateway{
 		Options:  o,
 		receipts: receipts,
+		stopping: make(chan struct{}),
 		table:    table.New(o.Table),
 		hosts:    map[string]*attached{},
 		keys:     map[string]ticket.AudienceKeys{},
@@ -115,6 +119,24 @@ func (g *Gateway) Fleet() *config.Fleet {
 	}
 	return nil
 }
+
+// Authenticate finds the consumer of a token by its SHA-256.
+func (g *Gateway) Authenticate(tokenSHA256 [32]byte) (*config.Consumer, bool) {
+	if g.Local != nil {
+		for _, t := range g.Local.Tokens {
+			if subtle.ConstantTimeCompare(t[:], tokenSHA256[:]) == 1 {
+				return g.Local, true
+			}
+		}
+	}
+	if fleet := g.Fleet(); fleet != nil {
+		return fleet.Authenticate(tokenSHA256)
+	}
+	return nil, false
+}
+
+// Stop answers every held long poll, so that callers turn to another address. Call it once.
+func (g *Gateway) Stop() { close(g.stopping) }
 
 // audience returns the keys for one host's tickets.
 func (g *Gateway) audience(hostID string) (ticket.AudienceKeys, error) {

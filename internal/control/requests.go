@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ type Outcome struct {
 const (
 	defaultMaxQueueAge = 10 * time.Minute
 	longestPoll        = 30 * time.Second
+	longestQueueAge    = 24 * time.Hour
 )
 
 // Admit is POST /v1/admissions.
@@ -71,10 +73,21 @@ func (g *Gateway) request(who *config.Consumer, q api.AdmissionRequest) (admissi
 	return admission.Request{Claim: claim, Ask: ask}, pin, err
 }
 
+var keyPattern = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+
 func claimOf(who *config.Consumer, q api.AdmissionRequest) (pool.Claim, error) {
+	if !keyPattern.MatchString(q.Key) {
+		return pool.Claim{}, api.Refuse(api.InvalidRequest, "key: write 1 to 128 of A-Z a-z 0-9 . _ : -")
+	}
+	if q.Mode != "" && !q.Mode.Valid() {
+		return pool.Claim{}, api.Refuse(api.InvalidRequest, "mode: %q is neither refuse nor queue", q.Mode)
+	}
 	c := pool.Claim{ID: newID("adm"), Consumer: who.Name, Key: q.Key, Mode: pool.Mode(cmp.Or(q.Mode, api.WaitModeRefuse)), MaxQueueAge: defaultMaxQueueAge}
 	if q.MaxQueueAgeMS == nil {
 		return c, nil
+	}
+	if ms := *q.MaxQueueAgeMS; ms < 1 || ms > longestQueueAge.Milliseconds() {
+		return c, api.Refuse(api.InvalidRequest, "max_queue_age_ms: %d is not between 1 and %d", ms, longestQueueAge.Milliseconds())
 	}
 	c.MaxQueueAge = time.Duration(*q.MaxQueueAgeMS) * time.Millisecond
 	if c.Mode != pool.Queue {
@@ -87,6 +100,8 @@ func pinOf(who *config.Consumer, pin *api.HostPin) (table.PickOptions, error) {
 	switch {
 	case pin == nil:
 		return table.PickOptions{}, nil
+	case !pin.Mode.Valid():
+		return table.PickOptions{}, api.Refuse(api.InvalidRequest, "host.mode: %q is neither require nor prefer", pin.Mode)
 	case !who.PinHosts:
 		return table.PickOptions{}, api.Refuse(api.Forbidden, "host: consumer %s may not pin hosts; pin_hosts in the configuration allows it", who.Name)
 	case pin.Mode == api.HostPinModePrefer:
@@ -134,9 +149,9 @@ func (g *Gateway) Attempt(ctx context.Context, who *config.Consumer, key string,
 			return c.finish(answer)
 		}
 		g.hold(ctx, woken, deadline)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || g.stopped() {
 			g.hangUp(ctx, row.ID)
-			return Outcome{}, api.Refuse(api.Unavailable, "the caller hung up")
+			return Outcome{}, api.Refuse(api.Unavailable, "this replica is stopping; the place is kept, attempt at another address")
 		}
 	}
 }
@@ -153,6 +168,16 @@ func (g *Gateway) hold(ctx context.Context, woken <-chan struct{}, deadline time
 	case <-woken:
 	case <-t.C:
 	case <-ctx.Done():
+	case <-g.stopping:
+	}
+}
+
+func (g *Gateway) stopped() bool {
+	select {
+	case <-g.stopping:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -1,0 +1,198 @@
+package web
+
+import (
+	"context"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/hint"
+	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/internal/control"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// handlers are the generated interface over the gateway: who may, then what.
+type handlers struct{ gateway *control.Gateway }
+
+func (h handlers) CreateAdmission(ctx context.Context, q CreateAdmissionRequestObject) (CreateAdmissionResponseObject, error) {
+	who, err := must(ctx, config.RoleConsumer)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.gateway.Admit(ctx, who, *q.Body)
+	switch {
+	case err != nil:
+		return nil, err
+	case out.Waiting != nil:
+		return CreateAdmission202JSONResponse{stillWaiting(out.Waiting)}, nil
+	case out.New:
+		return CreateAdmission201JSONResponse{
+			Body:    *out.Admission,
+			Headers: CreateAdmission201ResponseHeaders{Location: "/v1/admissions/" + out.Admission.Key},
+		}, nil
+	}
+	return CreateAdmission200JSONResponse(*out.Admission), nil
+}
+
+func stillWaiting(w *api.Waiting) StillWaitingJSONResponse {
+	return StillWaitingJSONResponse{
+		Body:    *w,
+		Headers: StillWaitingResponseHeaders{RetryAfter: hint.Seconds(time.Duration(w.RetryAfterMS) * time.Millisecond)},
+	}
+}
+
+func (h handlers) AttemptAdmission(ctx context.Context, q AttemptAdmissionRequestObject) (AttemptAdmissionResponseObject, error) {
+	who, err := must(ctx, config.RoleConsumer)
+	if err != nil {
+		return nil, err
+	}
+	if q.Params.WaitMS < 0 {
+		return nil, api.Refuse(api.InvalidRequest, "wait_ms: %d is below zero", q.Params.WaitMS)
+	}
+	out, err := h.gateway.Attempt(ctx, who, q.Key, time.Duration(min(q.Params.WaitMS, 30_000))*time.Millisecond)
+	switch {
+	case err != nil:
+		return nil, err
+	case out.Waiting != nil:
+		return AttemptAdmission202JSONResponse{stillWaiting(out.Waiting)}, nil
+	}
+	return AttemptAdmission200JSONResponse(*out.Admission), nil
+}
+
+func (h handlers) HeartbeatAdmission(ctx context.Context, q HeartbeatAdmissionRequestObject) (HeartbeatAdmissionResponseObject, error) {
+	who, err := must(ctx, config.RoleConsumer)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.gateway.Heartbeat(ctx, who, q.Key)
+	if err != nil {
+		return nil, err
+	}
+	return HeartbeatAdmission200JSONResponse(*out.Admission), nil
+}
+
+func (h handlers) GetAdmission(ctx context.Context, q GetAdmissionRequestObject) (GetAdmissionResponseObject, error) {
+	who, err := must(ctx, config.RoleConsumer)
+	if err != nil {
+		return nil, err
+	}
+	a, err := h.gateway.Get(ctx, who, q.Key)
+	return GetAdmission200JSONResponse(a), err
+}
+
+func (h handlers) GetAdmissionByID(ctx context.Context, q GetAdmissionByIDRequestObject) (GetAdmissionByIDResponseObject, error) {
+	who, err := must(ctx, config.RoleConsumer)
+	if err != nil {
+		return nil, err
+	}
+	a, err := h.gateway.GetByID(ctx, who, q.ID)
+	return GetAdmissionByID200JSONResponse(a), err
+}
+
+func (h handlers) ReleaseAdmission(ctx context.Context, q ReleaseAdmissionRequestObject) (ReleaseAdmissionResponseObject, error) {
+	who, err := must(ctx, config.RoleConsumer)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.gateway.Release(ctx, who, q.Key)
+	switch {
+	case err != nil:
+		return nil, err
+	case out.Releasing:
+		return ReleaseAdmission202JSONResponse(*out.Admission), nil
+	}
+	return ReleaseAdmission200JSONResponse(*out.Admission), nil
+}
+
+func (h handlers) ReleaseAdmissionByID(ctx context.Context, q ReleaseAdmissionByIDRequestObject) (ReleaseAdmissionByIDResponseObject, error) {
+	who, err := must(ctx, config.RoleConsumer)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.gateway.ReleaseByID(ctx, who, q.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case out.Releasing:
+		return ReleaseAdmissionByID202JSONResponse(*out.Admission), nil
+	}
+	return ReleaseAdmissionByID200JSONResponse(*out.Admission), nil
+}
+
+const (
+	listed     = 100
+	mostListed = 1000
+)
+
+func (h handlers) ListAdmissions(ctx context.Context, q ListAdmissionsRequestObject) (ListAdmissionsResponseObject, error) {
+	who, err := must(ctx, config.RoleConsumer)
+	if err != nil {
+		return nil, err
+	}
+	f := control.Filter{Class: q.Params.Class, Limit: listed}
+	if n := q.Params.Limit; n != nil {
+		if *n < 1 || *n > mostListed {
+			return nil, api.Refuse(api.InvalidRequest, "limit: %d is not between 1 and %d", *n, mostListed)
+		}
+		f.Limit = int(*n)
+	}
+	if s := q.Params.State; s != "" {
+		if !s.Valid() {
+			return nil, api.Refuse(api.InvalidRequest, "state: %q is not a state of an admission", s)
+		}
+		f.States = []pool.State{pool.State(s)}
+	}
+	list, truncated, err := h.gateway.List(ctx, who, f)
+	return ListAdmissions200JSONResponse{Admissions: list, Truncated: truncated}, err
+}
+
+func (h handlers) ListHosts(ctx context.Context, _ ListHostsRequestObject) (ListHostsResponseObject, error) {
+	if _, err := must(ctx, config.RoleOperator); err != nil {
+		return nil, err
+	}
+	hosts, err := h.gateway.Hosts(ctx)
+	return ListHosts200JSONResponse{Hosts: hosts}, err
+}
+
+func (h handlers) GetHost(ctx context.Context, q GetHostRequestObject) (GetHostResponseObject, error) {
+	if _, err := must(ctx, config.RoleOperator); err != nil {
+		return nil, err
+	}
+	host, err := h.gateway.Host(ctx, q.ID)
+	return GetHost200JSONResponse(host), err
+}
+
+func (h handlers) ListPools(ctx context.Context, _ ListPoolsRequestObject) (ListPoolsResponseObject, error) {
+	who, err := must(ctx, config.RoleConsumer)
+	if err != nil {
+		return nil, err
+	}
+	pools, err := h.gateway.Pools(ctx, who)
+	return ListPools200JSONResponse(pools), err
+}
+
+func (h handlers) GetConfig(ctx context.Context, _ GetConfigRequestObject) (GetConfigResponseObject, error) {
+	if _, err := must(ctx, config.RoleOperator); err != nil {
+		return nil, err
+	}
+	c, err := h.gateway.Config(ctx)
+	return GetConfig200JSONResponse(c), err
+}
+
+func (h handlers) PutConfig(ctx context.Context, q PutConfigRequestObject) (PutConfigResponseObject, error) {
+	who, err := must(ctx, config.RoleAdmin)
+	if err != nil {
+		return nil, err
+	}
+	c, err := h.gateway.Apply(ctx, who.Name, *q.Body)
+	return PutConfig200JSONResponse(c), err
+}
+
+func (h handlers) Whoami(ctx context.Context, _ WhoamiRequestObject) (WhoamiResponseObject, error) {
+	who := caller(ctx)
+	id := Whoami200JSONResponse{Consumer: who.Name, Tenants: who.Tenants}
+	for _, role := range who.Roles {
+		id.Roles = append(id.Roles, api.Role(role))
+	}
+	return id, nil
+}
