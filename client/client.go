@@ -1,7 +1,7 @@
 // Package client is the Go SDK: it asks a replica for admission, waits as long as its caller
 // is willing to, and gives back what was got.
 //
-//	c, err := client.New("http://127.0.0.1:7300", token)
+//	c, err := client.New("http://127.0.0.1:7070", token)
 //	a, err := c.Admit(ctx, api.AdmissionRequest{Class: "agent"}, client.Options{Wait: 30 * time.Second})
 //	switch {
 //	case err == nil: // boot with a.Ticket: see client/boot
@@ -52,7 +52,7 @@ func WithRandom(random func() uint64) Option { return func(c *Client) { c.random
 // WithUserAgent says who is calling.
 func WithUserAgent(name string) Option { return func(c *Client) { c.agent = name } }
 
-// New makes a client of the control plane at url, "http://127.0.0.1:7300" for instance. It
+// New makes a client of the control plane at url, "http://127.0.0.1:7070" for instance. It
 // connects to nothing yet.
 func New(address, token string, options ...Option) (*Client, error) {
 	base, err := parseBase(address)
@@ -73,7 +73,7 @@ func New(address, token string, options ...Option) (*Client, error) {
 func parseBase(address string) (*url.URL, error) {
 	base, err := url.Parse(address)
 	if err != nil {
-		return nil, fmt.Errorf("the server's address %q is no URL: write it like http://127.0.0.1:7300", address)
+		return nil, fmt.Errorf("the server's address %q is no URL: write it like http://127.0.0.1:7070", address)
 	}
 	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
 		return nil, fmt.Errorf("the server's address %q must begin with http:// or https:// and name a host", address)

@@ -83,7 +83,7 @@ func reply(w http.ResponseWriter, body string) {
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	for _, bad := range []struct{ url, token string }{
-		{"127.0.0.1:7300", "t"}, {"", "t"}, {"ftp://x", "t"}, {"http://", "t"}, {"http://x", "a\nb"}, {"http://x\x7f", "t"},
+		{"127.0.0.1:7070", "t"}, {"", "t"}, {"ftp://x", "t"}, {"http://", "t"}, {"http://x", "a\nb"}, {"http://x\x7f", "t"},
 	} {
 		if _, err := client.New(bad.url, bad.token); err == nil {
 			t.Errorf("New(%q, %q) did not fail", bad.url, bad.token)

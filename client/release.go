@@ -23,7 +23,7 @@ func (c *Client) Heartbeat(ctx context.Context, key string) (*api.Admission, err
 // Release gives an admission back, whatever its state: it ends a sandbox that runs, and
 // gives up a place in the queue. It may be called twice. It returns when slot and memory are
 // free, or with ctx, or when a replica could not be reached a few times; what has been asked
-// for goes on then. An error that is api.NotFound means that nothing is held under this key.
+// for goes on then, and the answer beside the error is what was last seen. An error that is api.NotFound means that nothing is held under this key.
 func (c *Client) Release(ctx context.Context, key string) (*api.Admission, error) {
 	return c.release(ctx, byKey(key))
 }
@@ -43,10 +43,10 @@ func (c *Client) release(ctx context.Context, path string) (*api.Admission, erro
 		// By its id: the key may name a new admission by now.
 		err = c.persist(ctx, call{method: http.MethodGet, path: byID(a.ID)}, a)
 	}
-	if err != nil {
-		return nil, err
+	if a.ID == "" {
+		a = nil
 	}
-	return a, nil
+	return a, err
 }
 
 // The pauses between two looks at something that ends by itself.

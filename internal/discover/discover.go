@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 )
 
@@ -35,8 +36,11 @@ func DefaultDataDir() string {
 		return filepath.Join(state, "plimsoll")
 	}
 	home, err := os.UserHomeDir()
-	if err != nil {
-		return filepath.Join(os.TempDir(), fmt.Sprintf("plimsoll-%d", os.Getuid()))
+	if u, unknown := user.Current(); err != nil && unknown == nil {
+		home = u.HomeDir
+	}
+	if !filepath.IsAbs(home) {
+		return "/var/lib/plimsoll" // whoever may not write there is told so, and says where
 	}
 	return filepath.Join(home, ".local", "state", "plimsoll")
 }

@@ -1,0 +1,41 @@
+// Command plimsoll is the one binary: flags and wiring only.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll-project/plimsoll/internal/cli"
+	"github.com/plimsoll-project/plimsoll/internal/driver"
+	"github.com/plimsoll-project/plimsoll/internal/up"
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+func main() {
+	// Before anything else: the agent starts this binary as the held helper of each boot.
+	if len(os.Args) > 1 && os.Args[1] == driver.ExecCommand {
+		os.Exit(driver.ExecMain(os.Args[2:]))
+	}
+	os.Exit(cli.Run(context.Background(), os.Args[1:], cli.Options{
+		Version: version,
+		Extra:   []*cobra.Command{stoppable(up.Command(version))},
+	}))
+}
+
+// stoppable ends a command's context at the first signal.
+func stoppable(c *cobra.Command) *cobra.Command {
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		c.SetContext(ctx)
+		return run(c, args)
+	}
+	return c
+}

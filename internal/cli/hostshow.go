@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/plimsoll-project/plimsoll/api"
+)
+
+// barWidth leaves room for the indent and the brackets at 80 columns.
+const barWidth = 74
+
+// drawHost shows one host: a bar of the limit that binds, the sum that it stands for, all
+// limits, and the sandboxes. Every figure is the agent's own.
+func drawHost(w io.Writer, h api.Host, p pen) error {
+	var b strings.Builder
+	s := sumOf(h)
+	fmt.Fprintf(&b, "%s\n\n", title(h))
+	fmt.Fprintf(&b, "  [%s]\n\n", p.bar(s.amounts(), max(s.size, s.total()), barWidth))
+	s.write(&b, h, p)
+	b.WriteString("\n")
+	if err := limitTable(h).write(&b, "  "); err != nil {
+		return err
+	}
+	fmt.Fprintf(&b, "\n%s", load(h))
+	if len(h.Sandboxes) > 0 {
+		b.WriteString("\n")
+		if err := sandboxTable(h.Sandboxes).write(&b, "  "); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func title(h api.Host) string {
+	text := fmt.Sprintf("host %s   %s, %s   intake %s   heard %s", plain(h.ID), h.Mode, h.Enforcement, h.Intake, heard(h.HeardMSAgo))
+	for _, name := range sortedNames(h.Labels) {
+		text += fmt.Sprintf("\n%s=%s", plain(name), plain(h.Labels[name]))
+	}
+	return text
+}
+
+// load says how full the sandboxes are, and how busy the host is.
+func load(h api.Host) string {
+	share := ""
+	if h.CommittedMB > 0 {
+		share = fmt.Sprintf(" (%d %%)", h.ResidentMB*100/h.CommittedMB)
+	}
+	cpu := ""
+	if h.CPUTotal > 0 {
+		cpu = fmt.Sprintf(", cpu %.1f of %.4g", h.CPUUsed, h.CPUTotal)
+	}
+	return fmt.Sprintf("  resident %s MiB of %s committed%s in %s\n  starts %d of %d, in line %d of %d, memory pressure %.1f %%%s\n",
+		grouped(h.ResidentMB), grouped(h.CommittedMB), share, plural(h.SandboxCount, "sandbox", "sandboxes"),
+		h.Starts.Running, h.Starts.Max, h.Starts.Waiting, h.Starts.MaxWaiting, h.PSISomeAvg10, cpu)
+}
+
+func limitTable(h api.Host) *table {
+	t := newTable("LIMIT", ">SIZE", ">USED", ">FREE", "")
+	for _, l := range h.Limits {
+		binds := ""
+		if l.Name == binding(h).Name {
+			binds = "binds"
+		}
+		t.row(short(l.Name, 40), grouped(l.SizeMB), grouped(l.UsedMB), grouped(l.SizeMB-l.UsedMB), binds)
+	}
+	return t
+}
+
+// binding is the limit with the least room.
+func binding(h api.Host) api.Limit {
+	var least api.Limit
+	for i, l := range h.Limits {
+		if l.Name == h.BindingLimit {
+			return l
+		}
+		if i == 0 || l.SizeMB-l.UsedMB < least.SizeMB-least.UsedMB {
+			least = l
+		}
+	}
+	return least
+}
+
+func sandboxTable(list []api.Sandbox) *table {
+	t := newTable("KEY", "CLASS", "STATE", ">RESIDENT", ">CHARGE", ">CONFIGURED", "")
+	for _, s := range list {
+		stateful := ""
+		if s.Stateful {
+			stateful = "stateful"
+		}
+		t.row(short(dash(first(s.Key, s.ID)), 20), short(dash(s.Class), 12), string(s.State),
+			grouped(s.ResidentMB), grouped(s.ChargeMB), grouped(s.ConfiguredMB), stateful)
+	}
+	return t
+}
