@@ -249,7 +249,7 @@ func TestIDsThatAreNamesToTheKernel(t *testing.T) {
 func TestUserIsDropped(t *testing.T) {
 	needRoot(t)
 	everywhere(t, func(t *testing.T, r *rig) {
-		s := r.shell("s", "id -u; id -g; id -G; grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status; echo again >> /dev/stdout")
+		s := r.shell("s", "id -u; id -g; id -G; grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status; echo again >> /proc/self/fd/1")
 		s.UID, s.GID, s.Groups = 65534, 65534, []uint32{1234}
 		if exit := r.run(t, s).Wait(); exit.Code != 0 {
 			t.Error(exit)
