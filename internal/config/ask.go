@@ -25,7 +25,7 @@ func (c *Class) Ask(memoryMB *int64, cpu *float64, template string, labels map[s
 		contents.Template = template
 	}
 	if !templatePattern.MatchString(contents.Template) {
-		return gate.Ask{}, pool.Contents{}, api.Refuse(api.InvalidRequest, "template: %q is not allowed; write 1 to 64 of A-Z a-z 0-9 . _ -", short(template))
+		return gate.Ask{}, pool.Contents{}, api.Refuse(api.InvalidRequest, "template: %q is not allowed; write 1 to 64 of A-Z a-z 0-9 . _ -", short(contents.Template))
 	}
 	if err := c.checkAsked(labels); err != nil {
 		return gate.Ask{}, pool.Contents{}, err

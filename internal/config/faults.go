@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Fault is one thing that is wrong, and what to do about it.
@@ -63,7 +65,16 @@ func (r *report) append(line int, path, message string) {
 	if name := r.names[path]; name != "" {
 		path = name
 	}
-	r.faults = append(r.faults, Fault{File: r.file, Line: line, Path: path, Message: message})
+	r.faults = append(r.faults, Fault{File: r.file, Line: line, Path: oneLine(path), Message: message})
+}
+
+// oneLine keeps a key that somebody made up from breaking the line that names it.
+func oneLine(path string) string {
+	const most = 200
+	if len(path) > most || strings.ContainsFunc(path, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return strconv.QuoteToASCII(short(path))
+	}
+	return path
 }
 
 // relation reports a fault between settings, at the first of them that was stated. One

@@ -100,9 +100,10 @@ p.yaml:8: fleet.pools[3].cap: "1_000" is no whole number; write digits, as in 30
 			"data_dir: &a /a\nstore: *a\n",
 			"p.yaml:1: data_dir: uses an anchor or an alias; write the value out\np.yaml:2: store: uses an anchor or an alias; write the value out",
 		},
-		"a merge":     {"host:\n  <<: {id: a}\n", `p.yaml:2: host: merges another section; write the settings out`},
-		"a tag":       {"data_dir: !!str /a\n", `p.yaml:1: data_dir: carries the tag !!str; write the value without it`},
-		"a complex k": {"? [a]\n: b\n", `p.yaml:1: has a key that is no plain word; write the name of a setting`},
+		"a merge":            {"host:\n  <<: {id: a}\n", `p.yaml:2: host: merges another section; write the settings out`},
+		"a tag":              {"data_dir: !!str /a\n", `p.yaml:1: data_dir: carries the tag !!str; write the value without it`},
+		"a key of two lines": {"\"a\\nb\": 1\n", `p.yaml:1: "a\nb": is not a setting; known here are data_dir, fleet, host, listen, store`},
+		"a complex k":        {"? [a]\n: b\n", `p.yaml:1: has a key that is no plain word; write the name of a setting`},
 		"sizes": {
 			"host:\n  budget: 4096\n  headroom: 1GB\n",
 			`p.yaml:2: host.budget: "4096" has no unit; write KiB, MiB, GiB or TiB behind it, as in 512MiB
@@ -127,6 +128,37 @@ p.yaml:4: host.max_starts: is 0, so nothing would ever start; write at least 1, 
 p.yaml:3: host.dwell: "soon" is no duration; write a number and its unit, as in 15s
 p.yaml:4: host.stop_grace: "-1s" is below zero; write a duration above it`,
 		},
+		"kinds of the host": {
+			"host:\n  id: true\n  budget: [1]\n  dwell: {}\n  mode: []\n  psi: 5\n  max_waiting_starts: -1\n  dimensions: {'a b': 1, c: -1}\n  labels: {'': x}\n  socket: 2026-01-01\n",
+			`p.yaml:2: host.id: is a truth value; put it in quotes, as in "true"
+p.yaml:3: host.budget: a list is no size; write a number and its unit, as in 512MiB
+p.yaml:4: host.dwell: a mapping is no duration; write a number and its unit, as in 15s
+p.yaml:5: host.mode: a list is not known here; write working-set or committed
+p.yaml:6: host.psi: is a number; write settings as name: value
+p.yaml:7: host.max_waiting_starts: is below zero; write 0 or more
+p.yaml:8: host.dimensions.a b: the name is not allowed; write 1 to 64 of A-Z a-z 0-9 . _ / -
+p.yaml:8: host.dimensions.c: -1 is below zero; write 0 or more
+p.yaml:9: host.labels.: the name is not allowed; write 1 to 64 of A-Z a-z 0-9 . _ / -
+p.yaml:10: host.socket: is a date; put it in quotes, as in "2026-01-01"`,
+		},
+		"marks": {
+			"host:\n  psi:\n    some_shut: 101\n    some_open: 0\n    full_lost: 5.125\n",
+			`p.yaml:3: host.psi.some_shut: 101 is no mark; write a percentage above 0 and up to 100
+p.yaml:4: host.psi.some_open: 0 is no mark; write a percentage above 0 and up to 100
+p.yaml:5: host.psi.full_lost: "5.125" has too many decimal places; write at most 2`,
+		},
+		"numbers of a class": {
+			"fleet:\n  default_quota: 99999999999\n  pools: {}\n  classes:\n  - name: s\n    pool: a\n    memory: lots\n    cpu: -1\n    min_cpu: half\n    max_cpu: 1000001\n    priority: 1000001\n    reserve_fraction: []\n",
+			`p.yaml:2: fleet.default_quota: "99999999999" is beyond any use; write at most 1000000000, or the word none
+p.yaml:3: fleet.pools: is a mapping; write a list, as in [a, b]
+p.yaml:7: fleet.classes[0].memory: "lots" is no size; write a number and its unit without a space, as in 512MiB
+p.yaml:8: fleet.classes[0].cpu: "-1" is below zero; write a number above it
+p.yaml:9: fleet.classes[0].min_cpu: "half" is no number; write it as in 0.5
+p.yaml:10: fleet.classes[0].max_cpu: "1000001" is beyond any use; write at most 1000000
+p.yaml:11: fleet.classes[0].priority: 1000001 is out of bounds; write a whole number from -1000000 to 1000000
+p.yaml:12: fleet.classes[0].reserve_fraction: a list is no number; write it as in 0.5`,
+		},
+		"a broken second document": {"data_dir: /a\n---\n{\n", "p.yaml:3: is not YAML: did not find expected node content; look at the indentation and the quotes around this line"},
 		"boot_within": {
 			"host: {boot_within: 4s}",
 			`p.yaml:1: host.boot_within: 4s is out of bounds; write a duration from 5s to 10m`,

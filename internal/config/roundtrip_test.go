@@ -150,6 +150,26 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestNamesThatYAMLTakesForSomethingElse survive the document as texts.
+func TestNamesThatYAMLTakesForSomethingElse(t *testing.T) {
+	for _, name := range []string{"1", "0x10", "1e3", "-1", "none", "null", "yes", "true", "on", "2024-01-01", "1:30", "-", ".", ":", ".inf", "a:", "_1"} {
+		var f Fleet
+		f.defaults()
+		f.Pools = []Pool{{Name: name, Placement: OnHost, Cap: 1}}
+		f.Classes = []Class{defaultClass("c", gate.GiB, false)}
+		f.Classes[0].Pool, f.Classes[0].Labels = name, map[string]string{"a": name, "b": "", "c": "=", "1": "@x"}
+		f.derive()
+		again, err := ParseFleet("doc", []byte(f.Document()))
+		if err != nil {
+			t.Errorf("%q is refused: %v\n%s", name, err, f.Document())
+			continue
+		}
+		if diff := cmp.Diff(&f, again); diff != "" {
+			t.Errorf("%q (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
 func TestNoSections(t *testing.T) {
 	f := parse(t, "data_dir: /srv/plimsoll\n")
 	if f.Local.Host != nil || f.Fleet != nil || f.FleetDocument != "" {
@@ -213,6 +233,7 @@ func TestDiff(t *testing.T) {
 
 func FuzzDiff(f *testing.F) {
 	f.Add("a\nb\n", "b\nc\n")
+	f.Add("a\nb\nc\n", "x\nc\nb\na\n")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		var before, after []string
 		for _, e := range compare(linesOf(a), linesOf(b)) {

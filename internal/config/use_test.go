@@ -206,6 +206,17 @@ func TestHostConfig(t *testing.T) {
 	}
 }
 
+// TestNoHostSection: the defaults are the same as of an empty one.
+func TestNoHostSection(t *testing.T) {
+	without, with := parse(t, "data_dir: /a\n").Local, parse(t, "host: {}\n").Local
+	if diff := cmp.Diff(with.HostConfig(2, nil), without.HostConfig(2, nil)); diff != "" {
+		t.Errorf("(-with +without)\n%s", diff)
+	}
+	if _, ok := Default("h").Fleet.Class("nope"); ok {
+		t.Error("found a class that does not exist")
+	}
+}
+
 func TestDerivedPaths(t *testing.T) {
 	l := Default("h").Local
 	db, embedded := l.SQLitePath()
@@ -320,7 +331,7 @@ fleet:
 		"class big: at its max_memory it needs 4GiB and this host, empty, promises 1792MiB (limit: budget); the largest requests never fit here",
 		"class giant: needs 4GiB at least and this host, empty, promises 1792MiB (limit: budget), so it never fits here",
 		"class gpu: takes 1 of gpus and this host has 0, so it never fits here",
-"pool a: the cap is 8 and this host, empty, has room for 3 (class big, 512MiB each of 1792MiB, limit: budget); until smaller reserves are learned, the cap needs 3 such hosts",
+		"pool a: the cap is 8 and this host, empty, has room for 3 (class big, 512MiB each of 1792MiB, limit: budget); until smaller reserves are learned, the cap needs 3 such hosts",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
