@@ -33,7 +33,7 @@ func (h *Host) checkLine() error {
 	var last int64
 	for _, id := range h.line {
 		s := h.sandboxes[id]
-		if s == nil || s.Turn < last {
+		if s == nil || s.Turn <= last {
 			return fmt.Errorf("the line %v is not in order, or %s is gone", h.line, id)
 		}
 		last = s.Turn

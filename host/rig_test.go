@@ -99,6 +99,9 @@ func (r *rig) checkVoice(ev host.Event, fx host.Effects) {
 	age, was := r.now-r.told, r.voiced.Admittable
 	by := max(v.Admittable-was, was-v.Admittable)
 	news := v.Intake != r.voiced.Intake || by >= 64*gate.MiB || 8*by >= was && by > 0 || (was == 0) != (v.Admittable == 0)
+	for i, d := range r.voiced.Dims {
+		news = news || (d.N <= 0) != (v.Dims[i].N <= 0)
+	}
 	switch {
 	case fx.Publish && age < 20*time.Millisecond:
 		r.t.Fatalf("after %#v published %v after the last word", ev, age)

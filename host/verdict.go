@@ -166,13 +166,12 @@ func (h *Host) publish() {
 	h.fx.Publish = true
 }
 
-// moved says whether the verdict differs from the published one by 64 MiB, by an eighth,
-// across zero, in its intake, or in whether a dimension is exhausted.
+// moved says whether the verdict differs from the published one by 64 MiB, by an eighth
+// (which whatever crosses zero does), in its intake, or in whether a dimension is exhausted.
 func (h *Host) moved() bool {
 	now, was := h.Admittable(), h.published.Admittable
 	by := max(now.Sub(was), was.Sub(now))
 	return h.Intake() != h.published.Intake || h.dimsTurned() ||
 		by >= movedBy ||
-		(by > 0 && by >= was/8) ||
-		(now == 0) != (was == 0)
+		(by > 0 && by >= was/8)
 }
