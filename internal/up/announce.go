@@ -1,0 +1,92 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/internal/discover"
+)
+
+// announce waits until the host has measured itself, leaves the note for other commands,
+// and says to people what it may promise and what to try.
+func (u *Up) announce(ctx context.Context) error {
+	view, err := u.firstView(ctx)
+	if err != nil {
+		return err
+	}
+	local := u.File.Local
+	url := "http://" + u.api.Addr().String()
+	note := discover.Note{URL: url, TokenFile: u.secrets.tokenFile, Socket: local.AgentSocket()}
+	if err := note.Write(local.DataDir); err != nil {
+		return err
+	}
+	if fleet := u.gateway.Fleet(); fleet != nil {
+		inForce := *u.File
+		inForce.Fleet = fleet
+		for _, w := range config.Warnings(inForce, view.Limits) {
+			u.Log.Warn(w)
+		}
+	}
+	u.print(view, url)
+	return nil
+}
+
+// firstView is the host's view once it has measured: before that it has nothing to promise.
+func (u *Up) firstView(ctx context.Context) (host.View, error) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		v, err := u.agent.View(ctx)
+		if err != nil || len(v.Limits) > 0 {
+			return v, err
+		}
+		select {
+		case <-ctx.Done():
+			return v, context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+func (u *Up) print(v host.View, url string) {
+	out, local, fleet := u.Out, u.File.Local, u.gateway.Fleet()
+	fmt.Fprintf(out, "plimsoll %s is up\n\n", u.Version)
+	fmt.Fprintf(out, "  host      %s, %s admission, enforced, intake %s\n", v.Config.ID, v.Config.Mode, v.Verdict.Intake)
+	fmt.Fprintf(out, "  may promise %s: %s free under the limit %q, less %s of headroom", v.Verdict.Admittable, v.Account.Free, v.Binding, v.Account.Headroom)
+	if n := len(v.Sandboxes); n > 0 {
+		fmt.Fprintf(out, ", less what %d re-adopted sandboxes are charged", n)
+	}
+	fmt.Fprintln(out)
+	for _, c := range fleet.Classes {
+		fmt.Fprintf(out, "  class     %-10s %9s, %s\n", c.Name, c.Memory, fitting(c, v))
+	}
+	fmt.Fprintf(out, "  API       %s   (token in %s)\n  boot seam %s\n  data      %s\n\n", url, u.secrets.tokenFile, local.AgentSocket(), local.DataDir)
+	fmt.Fprintf(out, "Try, in another terminal:\n\n  plimsoll %srun --class %s -- sh -c 'echo hello from a sandbox'\n  plimsoll %shost show %s\n\n",
+		u.dataDirFlag(), fleet.Classes[0].Name, u.dataDirFlag(), v.Config.ID)
+}
+
+// dataDirFlag is what other commands need to find this one.
+func (u *Up) dataDirFlag() string {
+	if u.File.Local.DataDir == discover.DefaultDataDir() {
+		return ""
+	}
+	return "--data-dir " + u.File.Local.DataDir + " "
+}
+
+// fitting says how many of a class the host would admit now, by its own arithmetic.
+func fitting(c config.Class, v host.View) string {
+	ask, _, err := c.Ask(nil, nil, "", nil)
+	if err != nil {
+		return err.Error()
+	}
+	need := gate.Need(ask, v.Config.Mode)
+	kind := "stateless"
+	if c.Stateful {
+		kind = "stateful"
+	}
+	return fmt.Sprintf("%s, charged at least %s: room for %d", kind, need, v.Verdict.Admittable/max(need, 1))
+}

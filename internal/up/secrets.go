@@ -1,0 +1,100 @@
+package up
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/ticket"
+)
+
+// secrets lie in the data directory, outside the store, readable by their owner alone.
+type secrets struct {
+	keys      ticket.Keyring
+	token     string // of the consumer that whoever can read tokenFile is
+	tokenFile string
+}
+
+// LocalConsumer is whoever can read the token file of a machine.
+const LocalConsumer = "local"
+
+// openSecrets reads the keys and the token, or makes them.
+func openSecrets(dir string) (secrets, error) {
+	s := secrets{tokenFile: filepath.Join(dir, "token")}
+	data, err := readOrMake(filepath.Join(dir, "keys.json"), makeKeys)
+	if err != nil {
+		return s, err
+	}
+	if s.keys, err = ticket.ParseKeyring(data); err != nil {
+		return s, fmt.Errorf("read the ticket keys in %s: %w", dir, err)
+	}
+	token, err := readOrMake(s.tokenFile, func() ([]byte, error) { return []byte("plt_" + rand.Text() + "\n"), nil })
+	if err != nil {
+		return s, err
+	}
+	if s.token = strings.TrimSpace(string(token)); len(s.token) < 16 {
+		return s, fmt.Errorf("the token in %s is too short to be one; remove the file, a new one is made", s.tokenFile)
+	}
+	return s, nil
+}
+
+func makeKeys() ([]byte, error) {
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	root, err := ticket.NewRoot("k1", ticket.Signing, secret)
+	if err != nil {
+		return nil, err
+	}
+	ring, err := ticket.NewKeyring(root)
+	if err != nil {
+		return nil, err
+	}
+	return ring.EncodeFile()
+}
+
+// readOrMake returns a file's contents, made and synced first if there is no such file: a
+// ticket minted under a key that a crash took back would be refused as forged.
+func readOrMake(path string, make func() ([]byte, error)) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		return data, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read %s: %w; it must be readable by the user who runs plimsoll up", path, err)
+	}
+	if data, err = make(); err != nil {
+		return nil, err
+	}
+	return data, writeSynced(path, data)
+}
+
+func writeSynced(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// consumer is the machine's own: an admin, for any tenant, who may pin hosts.
+func (s secrets) consumer() *config.Consumer {
+	return &config.Consumer{
+		Name: LocalConsumer, Roles: []config.Role{config.RoleAdmin}, Tenants: []string{config.AnyTenant}, PinHosts: true,
+		Tokens: []config.TokenHash{sha256.Sum256([]byte(s.token))},
+	}
+}
