@@ -118,6 +118,7 @@ func (a *app) json() bool { return a.output == "json" }
 func group(cmd *cobra.Command, members ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(members...)
 	cmd.Args = cobra.ArbitraryArgs
+	cmd.SuggestionsMinimumDistance = 2
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()

@@ -37,12 +37,24 @@ func (a *app) hostsCommand() *cobra.Command {
 }
 
 func hostTable(hosts []api.Host) *table {
-	t := newTable("HOST", "MODE", "INTAKE", ">ADMITTABLE", ">FREE", ">RESERVED", ">RESIDENT", ">COMMITTED", ">RUN", "HEARD")
+	t := newTable("HOST", "MODE", "INTAKE", ">ADMITTABLE", ">RESERVED", ">RESIDENT", ">COMMITTED", ">RUN")
 	for _, h := range hosts {
-		t.row(h.ID, modeOf(h), string(h.Intake), grouped(h.AdmittableMB), grouped(h.FreeMB), grouped(h.ReservedMB),
-			grouped(h.ResidentMB), grouped(h.CommittedMB), grouped(h.SandboxCount), heard(h.HeardMSAgo))
+		t.row(h.ID, modeOf(h), intakeOf(h), grouped(h.AdmittableMB), grouped(h.ReservedMB),
+			grouped(h.ResidentMB), grouped(h.CommittedMB), grouped(h.SandboxCount))
 	}
 	return t
+}
+
+// intakeOf names the intake, and that nothing is placed on a host that is not heard.
+func intakeOf(h api.Host) string {
+	word := heard(h.HeardMSAgo)
+	if h.HeardMSAgo != nil && *h.HeardMSAgo <= silent.Milliseconds() {
+		return string(h.Intake)
+	}
+	if h.Intake == api.IntakeOpen {
+		return word
+	}
+	return string(h.Intake) + ", " + word
 }
 
 // modeOf names the mode, and the enforcement where it does not bind.
@@ -58,13 +70,13 @@ const silent = 30 * time.Second
 
 func heard(ago *int64) string {
 	if ago == nil {
-		return "never"
+		return "not heard yet"
 	}
 	d := time.Duration(*ago) * time.Millisecond
 	if d > silent {
-		return "SILENT " + seconds(d)
+		return "silent " + seconds(d)
 	}
-	return seconds(d) + " ago"
+	return "heard " + seconds(d) + " ago"
 }
 
 func (a *app) hostCommand() *cobra.Command {

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll-project/plimsoll/api"
@@ -15,15 +17,18 @@ const barWidth = 74
 // limits, and the sandboxes. Every figure is the agent's own.
 func drawHost(w io.Writer, h api.Host, p pen) error {
 	var b strings.Builder
-	s := sumOf(h)
 	fmt.Fprintf(&b, "%s\n\n", title(h))
-	fmt.Fprintf(&b, "  [%s]\n\n", p.bar(s.amounts(), max(s.size, s.total()), barWidth))
-	s.write(&b, h, p)
-	b.WriteString("\n")
-	if err := limitTable(h).write(&b, "  "); err != nil {
-		return err
+	if len(h.Limits) > 0 {
+		s := sumOf(h)
+		fmt.Fprintf(&b, "  [%s]\n\n", p.bar(s.amounts(), max(s.size, s.total()), barWidth))
+		s.write(&b, h, p)
+		b.WriteString("\n")
+		if err := limitTable(h).write(&b, "  "); err != nil {
+			return err
+		}
+		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "\n%s", load(h))
+	b.WriteString(load(h))
 	if len(h.Sandboxes) > 0 {
 		b.WriteString("\n")
 		if err := sandboxTable(h.Sandboxes).write(&b, "  "); err != nil {
@@ -35,9 +40,12 @@ func drawHost(w io.Writer, h api.Host, p pen) error {
 }
 
 func title(h api.Host) string {
-	text := fmt.Sprintf("host %s   %s, %s   intake %s   heard %s", plain(h.ID), h.Mode, h.Enforcement, h.Intake, heard(h.HeardMSAgo))
-	for _, name := range sortedNames(h.Labels) {
-		text += fmt.Sprintf("\n%s=%s", plain(name), plain(h.Labels[name]))
+	text := fmt.Sprintf("host %s   %s, %s   intake %s   %s", plain(h.ID), h.Mode, h.Enforcement, h.Intake, heard(h.HeardMSAgo))
+	if h.IntakeReason != "" {
+		text += "\n  " + plain(h.IntakeReason)
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Labels)) {
+		text += fmt.Sprintf("\n  label %s=%s", plain(name), plain(h.Labels[name]))
 	}
 	return text
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/plimsoll-project/plimsoll/api"
@@ -53,7 +51,7 @@ type step struct {
 func (s sum) steps(h api.Host, p pen) []step {
 	g := p.glyphs
 	lines := []step{
-		{name: first(s.limit, "limit") + ", the limit that binds", amount: s.size, note: "MiB"},
+		{name: s.limit + ", the limit that binds", amount: s.size, note: "MiB"},
 		{glyph: g[used], name: "used", amount: s.used, minus: true},
 	}
 	if odd := s.size - s.used - s.free; odd != 0 {
@@ -69,10 +67,9 @@ func (s sum) steps(h api.Host, p pen) []step {
 	odd := s.left - s.admittable
 	switch {
 	case h.Intake != api.IntakeOpen:
-		why := "the intake is shut: " + joinNonEmpty(string(h.Intake), h.IntakeReason)
-		return append(lines, step{name: "left", amount: s.left, ruled: true}, step{glyph: g[left], name: "admittable", amount: s.admittable, note: why})
+		return append(lines, step{name: "left", amount: s.left, ruled: true}, step{glyph: g[left], name: "admittable", amount: s.admittable, note: "intake is " + shutBy(h.Intake)})
 	case s.left < 0:
-		return append(lines, step{name: "left", amount: s.left, ruled: true}, step{glyph: g[left], name: "admittable", amount: s.admittable, note: "below the line: nothing more is promised"})
+		return append(lines, step{name: "left", amount: s.left, ruled: true}, step{glyph: g[left], name: "admittable", amount: s.admittable, note: "over the load line"})
 	case odd != 0:
 		lines = append(lines, rounding(odd))
 	}
@@ -92,7 +89,7 @@ func open(h api.Host) string {
 }
 
 func (s sum) write(w io.Writer, h api.Host, p pen) {
-	const names, figures = 40, 14
+	const names, figures = 38, 12
 	for _, line := range s.steps(h, p) {
 		if line.ruled {
 			fmt.Fprintf(w, "    %s%s\n", strings.Repeat(" ", names), strings.Repeat(p.rule, figures))
@@ -106,8 +103,10 @@ func (s sum) write(w io.Writer, h api.Host, p pen) {
 	}
 }
 
-func joinNonEmpty(texts ...string) string {
-	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), ", ")
+// shutBy says that nothing is taken, in one word.
+func shutBy(i api.Intake) string {
+	if i == api.IntakePressure {
+		return "shut"
+	}
+	return string(i)
 }
-
-func sortedNames(labels api.Labels) []string { return slices.Sorted(maps.Keys(labels)) }

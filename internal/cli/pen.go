@@ -32,7 +32,7 @@ func unicodePen() pen {
 }
 
 func asciiPen() pen {
-	return pen{rule: "-", glyphs: map[part]string{used: "#", promised: "=", reserved: "+", headroom: "-", left: "."}}
+	return pen{rule: "-", glyphs: map[part]string{used: "#", promised: "=", reserved: "+", headroom: ":", left: "."}}
 }
 
 // penFor uses blocks where the locale has them, and colours only on a terminal whose user
@@ -58,8 +58,8 @@ func (p pen) fill(of part, n int) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// bar draws amounts side by side, at width cells for total. What is there gets a cell at
-// least; the last part takes what rounding leaves.
+// bar draws amounts side by side, at width cells for total, which is not below their sum.
+// What is there gets a cell at least.
 func (p pen) bar(amounts [parts]int64, total int64, width int) string {
 	var cells [parts]int
 	over := -width
@@ -69,16 +69,25 @@ func (p pen) bar(amounts [parts]int64, total int64, width int) string {
 		}
 		over += cells[i]
 	}
-	widest := left
-	for i, n := range cells {
-		if over > 0 && n > cells[widest] {
-			widest = part(i)
-		}
-	}
-	cells[widest] = max(cells[widest]-over, 0)
+	cells[widest(cells, over < 0)] -= over
 	var b strings.Builder
 	for i, n := range cells {
 		b.WriteString(p.fill(part(i), n))
 	}
 	return b.String()
+}
+
+// widest is the part that rounding is least seen in. Cells to spare go to what is left, if
+// there is any.
+func widest(cells [parts]int, spare bool) part {
+	most := left
+	if spare && cells[left] > 0 {
+		return left
+	}
+	for i, n := range cells {
+		if n > cells[most] {
+			most = part(i)
+		}
+	}
+	return most
 }
