@@ -81,7 +81,7 @@ func (a *app) admissionTable(list []api.Admission, now time.Time) *table {
 		if m.Waiting != nil {
 			why = placeOf(*m.Waiting)
 		}
-		t.row(short(m.Key, 32), m.Class, dash(m.Tenant), string(m.State), dash(m.Host), mib(m.MemoryMB), age(now.Sub(m.CreatedAt)), why)
+		t.row(short(m.Key, 32), m.Class, dash(m.Tenant), string(m.State), dash(m.Host), mib(m.MemoryMB), age(now.Sub(m.CreatedAt)), short(why, 60))
 	}
 	return t
 }

@@ -56,6 +56,8 @@ type verdict struct {
 	refusal *api.Refusal // if it is one
 }
 
+const longer = "again, with a longer --wait"
+
 // judge finds the verdict on an error.
 func judge(err error) verdict {
 	if r, ok := api.AsRefusal(err); ok {
@@ -71,7 +73,7 @@ func judge(err error) verdict {
 		return verdict{status: failure.Status, detail: failure.Error(), try: failure.Try}
 	case errors.As(err, &waiting):
 		detail := strings.TrimPrefix(waiting.Error(), string(api.WaitingCapacity)+": ")
-		return verdict{status: ExitNotNow, word: "not now", code: api.WaitingCapacity, detail: detail + busy(waiting.PoolBusy, waiting.Cap), try: "again, with a longer --wait"}
+		return verdict{status: ExitNotNow, word: "not now", code: api.WaitingCapacity, detail: detail + busy(waiting.PoolBusy, waiting.Cap), try: longer}
 	case errors.As(err, &unreachable):
 		return verdict{status: ExitUnavailable, detail: unreachable.Error(), try: "is `plimsoll up` running there? Name another server with --url"}
 	case errors.Is(err, context.Canceled):
@@ -106,9 +108,13 @@ func remedy(r *api.Refusal) string {
 		return "give the token of a configured consumer with --token-file, or in PLIMSOLL_TOKEN"
 	case api.TicketRejected:
 		return "plimsoll run again; each boot needs an admission of its own"
-	case api.NoHealthyAgents, api.QueueTimeout:
+	case api.InvalidRequest:
+		return "correct what is named"
+	case api.QueueTimeout:
+		return longer
+	case api.NoHealthyAgents:
 	case api.NoCapacity, api.PoolFull:
-		return when(r) + ", or wait for it with --wait 30s"
+		return when(r) + ", or wait in the queue with --wait 30s"
 	default:
 		if r.Code.Meaning().Kind == api.NotNow && r.Remedy == "" {
 			return when(r)

@@ -57,9 +57,9 @@ func short(text string, n int) string {
 	return string(runes[:n-1]) + "…"
 }
 
-// busy writes the slots of a pool, where they are known.
+// busy writes the slots of a pool, where they are known and bounded.
 func busy(held, slots *int64) string {
-	if held == nil || slots == nil {
+	if held == nil || slots == nil || *slots < 0 {
 		return ""
 	}
 	return fmt.Sprintf(" (%d of %d busy)", *held, *slots)
