@@ -15,7 +15,7 @@ func (p *Passage) existing() Step {
 	return p.next(Effect{Do: Keep, Host: p.row.Host, ID: p.row.ID, Gen: p.row.Epoch})
 }
 
-func (p *Passage) kept(e Kept) Step {
+func (p *Passage) keptOn(e Kept) Step {
 	switch {
 	case e.Failed:
 		return p.unavailable()

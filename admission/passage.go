@@ -47,13 +47,28 @@ func DefaultConfig() Config {
 type Request struct {
 	Claim pool.Claim
 	Ask   gate.Ask
-	Keep  bool // a heartbeat: keeps what there is, places nothing
+	Keep  bool // a heartbeat of the row Claim.ID: keeps what there is, places nothing
 }
 
 // Do is an effect that the shell carries out.
 type Do uint8
 
-// The effects. All but Release are answered by the event of the same name.
+// String returns the effect's name.
+func (d Do) String() string {
+	switch {
+	case int(d) < len(doNames):
+		return doNames[d]
+	case d == Leave:
+		return "leave"
+	}
+	return "end"
+}
+
+var doNames = [...]string{
+	"claim", "pick", "reserve", "regen", "settle", "no-room", "keep", "vacate", "move", "read", "sweep", "pause", "reply",
+}
+
+// The effects. Each is answered by its own event; Reply by none.
 const (
 	Claim   Do = iota // Store.Claim
 	Pick              // Table.Pick without Exclude
@@ -81,9 +96,9 @@ type Effect struct {
 	Reply   Answer
 }
 
-// Step is what a passage wants next: perhaps a detached Release, then one effect.
+// Step is what a passage wants next: one effect, and before it perhaps a detached one.
 type Step struct {
-	Detached *Effect // a Release to send without waiting, that survives the caller
+	Detached *Effect // a Vacate whose answer nobody waits for, and that survives the caller
 	Effect   Effect
 }
 
@@ -97,8 +112,9 @@ type Passage struct {
 	asked []string // hosts that have (id, Gen) closed, or may have it open
 	tries int
 	swept bool
-	moved bool
-	waits int // for another call's placing
+	moved bool // has moved once already
+	kept  bool // a heartbeat has asked the host already
+	waits int  // for another call's placing
 	tally Tally
 
 	detached *Effect
@@ -109,9 +125,12 @@ func New(cfg Config, req Request) *Passage {
 	return &Passage{cfg: cfg, req: req, tally: Tally{}}
 }
 
-// Begin asks for the claim; a heartbeat too begins by finding its row.
+// Begin asks for the claim. A heartbeat only reads its row: it claims nothing.
 func (p *Passage) Begin(now Instant) Step {
 	p.now = now
+	if p.req.Keep {
+		return p.next(Effect{Do: Read, ID: p.req.Claim.ID})
+	}
 	return p.next(Effect{Do: Claim})
 }
 
@@ -132,7 +151,7 @@ func (p *Passage) Step(now Instant, ev Event) Step {
 	case NoRoomed:
 		return p.noRoomed(e)
 	case Kept:
-		return p.kept(e)
+		return p.keptOn(e)
 	case Vacated:
 		return p.vacated(e)
 	case Moved:
@@ -312,6 +331,10 @@ func (p *Passage) rowRead(e RowRead) Step {
 		return p.reply(gone(p.row))
 	}
 	p.row = e.Row
+	if p.req.Keep && !p.kept && p.row.State == pool.Admitted {
+		p.kept = true
+		return p.existing()
+	}
 	return p.fromRow()
 }
 
@@ -320,9 +343,9 @@ func (p *Passage) fromRow() Step {
 	switch {
 	case p.row.State == pool.Admitted || p.row.State == pool.Running:
 		return p.reply(Answer{Kind: Yes, Row: p.row})
-	case p.row.State == pool.Placing:
+	case p.row.State == pool.Placing && !p.req.Keep:
 		return p.await()
-	case p.row.State == pool.Waiting:
+	case p.row.State == pool.Placing || p.row.State == pool.Waiting:
 		return p.reply(Answer{Kind: Wait, Row: p.row})
 	}
 	return p.reply(fromState(p.row))

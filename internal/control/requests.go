@@ -200,7 +200,7 @@ func (g *Gateway) Heartbeat(ctx context.Context, who *config.Consumer, key strin
 	if row.State != pool.Admitted && row.State != pool.Running {
 		return c.finish(admission.Standing(row))
 	}
-	req.Claim.Attempt, req.Keep = true, true
+	req.Claim.ID, req.Keep = row.ID, true
 	return c.finish(g.drive(ctx, req, pin))
 }
 
