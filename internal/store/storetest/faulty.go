@@ -1,0 +1,183 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/internal/control"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// ErrInjected is what a planned fault answers.
+var ErrInjected = errors.New("storetest: injected fault")
+
+// Fault is one call that goes wrong.
+type Fault struct {
+	Call      string // method of control.Store, as "Settle"
+	Nth       int    // which call of it, from 1
+	Persisted bool   // it is carried out, and only its answer is lost
+}
+
+// FaultyStore is a store some of whose calls fail by plan. It may be used concurrently.
+type FaultyStore struct {
+	control.Store
+	plan map[Fault]bool // fault -> planned
+
+	mu    sync.Mutex     // guards calls
+	calls map[string]int // method -> calls so far
+}
+
+// Faulty wraps a store so that each fault of the plan happens once: before the call, or
+// after the store carried it out.
+func Faulty(s control.Store, plan ...Fault) *FaultyStore {
+	f := &FaultyStore{Store: s, plan: map[Fault]bool{}, calls: map[string]int{}}
+	for _, fault := range plan {
+		f.plan[fault] = true
+	}
+	return f
+}
+
+// Calls says how often a method was called, the failed calls too.
+func (f *FaultyStore) Calls(method string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[method]
+}
+
+// around counts a call, runs it unless it is to fail before, and says whether its answer is lost.
+func (f *FaultyStore) around(method string, call func() error) error {
+	f.mu.Lock()
+	f.calls[method]++
+	n := f.calls[method]
+	f.mu.Unlock()
+	if f.plan[Fault{method, n, false}] {
+		return ErrInjected
+	}
+	if err := call(); err != nil {
+		return err
+	}
+	if f.plan[Fault{method, n, true}] {
+		return ErrInjected
+	}
+	return nil
+}
+
+// Claim implements control.Store.
+func (f *FaultyStore) Claim(ctx context.Context, c pool.Claim) (pool.Claimed, error) {
+	return one(f, "Claim", func() (pool.Claimed, error) { return f.Store.Claim(ctx, c) })
+}
+
+// Regen implements control.Store.
+func (f *FaultyStore) Regen(ctx context.Context, id string, gen int64) (int64, error) {
+	return one(f, "Regen", func() (int64, error) { return f.Store.Regen(ctx, id, gen) })
+}
+
+// Settle implements control.Store.
+func (f *FaultyStore) Settle(ctx context.Context, id string, gen int64, host string, reservedFor time.Duration) (pool.Row, bool, error) {
+	return two(f, "Settle", func() (pool.Row, bool, error) { return f.Store.Settle(ctx, id, gen, host, reservedFor) })
+}
+
+// NoRoom implements control.Store.
+func (f *FaultyStore) NoRoom(ctx context.Context, id string, gen int64, hostless bool, present time.Duration) (pool.Claimed, error) {
+	return one(f, "NoRoom", func() (pool.Claimed, error) { return f.Store.NoRoom(ctx, id, gen, hostless, present) })
+}
+
+// Attend implements control.Store.
+func (f *FaultyStore) Attend(ctx context.Context, id string, present time.Duration) (bool, error) {
+	return one(f, "Attend", func() (bool, error) { return f.Store.Attend(ctx, id, present) })
+}
+
+// Move implements control.Store.
+func (f *FaultyStore) Move(ctx context.Context, id string, epoch int64, acknowledged bool) (pool.Row, bool, error) {
+	return two(f, "Move", func() (pool.Row, bool, error) { return f.Store.Move(ctx, id, epoch, acknowledged) })
+}
+
+// Renew implements control.Store.
+func (f *FaultyStore) Renew(ctx context.Context, id string, epoch int64, reservedFor time.Duration) (pool.Row, bool, error) {
+	return two(f, "Renew", func() (pool.Row, bool, error) { return f.Store.Renew(ctx, id, epoch, reservedFor) })
+}
+
+// Track implements control.Store.
+func (f *FaultyStore) Track(ctx context.Context, id string, epoch int64) (bool, error) {
+	return one(f, "Track", func() (bool, error) { return f.Store.Track(ctx, id, epoch) })
+}
+
+// Leave implements control.Store.
+func (f *FaultyStore) Leave(ctx context.Context, id string) (pool.Row, bool, error) {
+	return two(f, "Leave", func() (pool.Row, bool, error) { return f.Store.Leave(ctx, id) })
+}
+
+// End implements control.Store.
+func (f *FaultyStore) End(ctx context.Context, id string, epoch int64, to pool.State, reason string) (bool, bool, error) {
+	return two(f, "End", func() (bool, bool, error) { return f.Store.End(ctx, id, epoch, to, reason) })
+}
+
+// Sweep implements control.Store.
+func (f *FaultyStore) Sweep(ctx context.Context) ([]pool.Row, error) {
+	return one(f, "Sweep", func() ([]pool.Row, error) { return f.Store.Sweep(ctx) })
+}
+
+// Get implements control.Store.
+func (f *FaultyStore) Get(ctx context.Context, consumer, key string) (pool.Row, bool, error) {
+	return two(f, "Get", func() (pool.Row, bool, error) { return f.Store.Get(ctx, consumer, key) })
+}
+
+// ByID implements control.Store.
+func (f *FaultyStore) ByID(ctx context.Context, id string) (pool.Row, bool, error) {
+	return two(f, "ByID", func() (pool.Row, bool, error) { return f.Store.ByID(ctx, id) })
+}
+
+// List implements control.Store.
+func (s *FaultyStore) List(ctx context.Context, f control.Filter) ([]pool.Row, error) {
+	return one(s, "List", func() ([]pool.Row, error) { return s.Store.List(ctx, f) })
+}
+
+// Lines implements control.Store.
+func (f *FaultyStore) Lines(ctx context.Context) ([]pool.Line, error) {
+	return one(f, "Lines", func() ([]pool.Line, error) { return f.Store.Lines(ctx) })
+}
+
+// Register implements control.Store.
+func (f *FaultyStore) Register(ctx context.Context, host string) (int64, error) {
+	return one(f, "Register", func() (int64, error) { return f.Store.Register(ctx, host) })
+}
+
+// Config implements control.Store.
+func (f *FaultyStore) Config(ctx context.Context) (control.Config, error) {
+	return one(f, "Config", func() (control.Config, error) { return f.Store.Config(ctx) })
+}
+
+// Apply implements control.Store.
+func (f *FaultyStore) Apply(ctx context.Context, c control.Config, s pool.Settings) (int64, bool, error) {
+	return two(f, "Apply", func() (int64, bool, error) { return f.Store.Apply(ctx, c, s) })
+}
+
+// Ping implements control.Store.
+func (f *FaultyStore) Ping(ctx context.Context) error {
+	return f.around("Ping", func() error { return f.Store.Ping(ctx) })
+}
+
+// Now implements control.Store.
+func (f *FaultyStore) Now(ctx context.Context) (pool.Time, error) {
+	return one(f, "Now", func() (pool.Time, error) { return f.Store.Now(ctx) })
+}
+
+func one[A any](f *FaultyStore, method string, call func() (A, error)) (A, error) {
+	a, _, err := two(f, method, func() (A, struct{}, error) {
+		a, err := call()
+		return a, struct{}{}, err
+	})
+	return a, err
+}
+
+// two loses the answers of a call whose fault came after it.
+func two[A, B any](f *FaultyStore, method string, call func() (A, B, error)) (a A, b B, err error) {
+	var noA A
+	var noB B
+	if err = f.around(method, func() (err error) { a, b, err = call(); return err }); err != nil {
+		return noA, noB, err
+	}
+	return a, b, nil
+}
