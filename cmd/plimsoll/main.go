@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll-project/plimsoll/internal/bench"
 	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
 	"github.com/plimsoll-project/plimsoll/internal/up"
@@ -24,7 +25,7 @@ func main() {
 	}
 	os.Exit(cli.Run(context.Background(), os.Args[1:], cli.Options{
 		Version: version,
-		Extra:   []*cobra.Command{stoppable(up.Command(version))},
+		Extra:   []*cobra.Command{stoppable(up.Command(version)), bench.Command()},
 	}))
 }
 
