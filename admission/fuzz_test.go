@@ -18,6 +18,7 @@ func FuzzPassage(f *testing.F) {
 	f.Add([]byte{0, 1, 3, 9, 1, 0, 0})
 	f.Add([]byte{0, 1, 2, 0, 1, 1, 2, 0, 0, 0, 0, 0})
 	f.Add([]byte{1, 2, 1, 1, 1, 0, 0, 1})
+	f.Add([]byte{0, 0, 0, 0, 1, 1, 2, 0, 0, 0, 0}) // an unknown answer, then another host
 	f.Fuzz(func(t *testing.T, data []byte) { play(t, data, false) })
 }
 
@@ -27,7 +28,7 @@ func FuzzHeartbeat(f *testing.F) {
 }
 
 func play(t *testing.T, data []byte, keep bool) {
-	b := &book{t: t, data: data, held: map[place]bool{}, asked: map[place]bool{}, gen: 100}
+	b := &book{t: t, data: data, held: map[place]bool{}, asked: map[place]bool{}, unsure: map[int64]bool{}, gen: 100}
 	p := New(DefaultConfig(), Request{Claim: pool.Claim{ID: "a", Key: "k"}, Ask: gate.Ask{Memory: 1}, Keep: keep})
 	step := p.Begin(0)
 	for n := 0; ; n++ {
@@ -56,7 +57,8 @@ type book struct {
 	gen     int64
 	held    map[place]bool // promised, or perhaps promised, and not released
 	asked   map[place]bool
-	unknown bool // a store outcome is
+	unsure  map[int64]bool // generations that a host may hold without having said so
+	unknown bool           // a store outcome is
 	settled place
 }
 
@@ -158,13 +160,16 @@ func (b *book) reserved(e Effect) Event {
 	if b.asked[at] {
 		b.t.Fatalf("%s was asked for generation %d twice", e.Host, e.Gen)
 	}
+	if b.unsure[e.Gen] {
+		b.t.Fatalf("%s was asked for generation %d, which another host may hold", e.Host, e.Gen)
+	}
 	b.asked[at] = true
 	switch b.next() % 4 {
 	case 0:
 		b.held[at] = true
 		return Reserved{}
 	case 1:
-		b.held[at] = true
+		b.held[at], b.unsure[e.Gen] = true, true
 		return Reserved{Unknown: true}
 	}
 	return Reserved{Denial: host.NoRoom}
