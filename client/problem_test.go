@@ -57,7 +57,7 @@ func TestAnswersOverRealSockets(t *testing.T) {
 		"no_json":  func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("hello")) },
 		"garbage":  func(w http.ResponseWriter, _ *http.Request) { reply(w, "{") },
 		"endless":  func(w http.ResponseWriter, _ *http.Request) { reply(w, `"`+strings.Repeat("x", 17<<20)+`"`) },
-		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://elsewhere.test/", 302) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://elsewhere.test/", http.StatusFound) },
 	}
 	for name, handler := range bodies {
 		s := httptest.NewServer(handler)

@@ -55,6 +55,9 @@ func (a *app) configExample() *cobra.Command {
 		Example: "  plimsoll config example > plimsoll.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if a.json() {
+				return writeJSON(a.stdout, map[string]string{"document": config.Example()})
+			}
 			_, err := io.WriteString(a.stdout, config.Example())
 			return err
 		},

@@ -155,3 +155,14 @@ func TestParseMemory(t *testing.T) {
 		}
 	}
 }
+
+func FuzzParseMemory(f *testing.F) {
+	for _, text := range []string{"512MiB", "1.5GiB", "0.000001TiB", "9999999999999GiB", "\x00MiB"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if n, err := parseMemory(text); err == nil && n <= 0 {
+			t.Errorf("%q is %d MiB", text, n)
+		}
+	})
+}

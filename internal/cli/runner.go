@@ -92,6 +92,7 @@ type asking func(context.Context, api.AdmissionRequest, client.Options) (*api.Ad
 // admit asks until there is a yes or no patience left. A signal ends it.
 func (r *runner) admit(ctx context.Context, ask asking) (*api.Admission, error) {
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -103,16 +104,30 @@ func (r *runner) admit(ctx context.Context, ask asking) (*api.Admission, error) 
 		}
 	}()
 	defer r.line.clear()
-	defer func() { cancel(); <-watched }()
 	a, err := ask(ctx, r.request, client.Options{
 		Wait:     max(time.Until(r.deadline), 0),
 		Progress: func(w api.Waiting) { r.line.say(placeOf(w)) },
-		Retry:    func(err error, in time.Duration) { r.line.say("refused: " + err.Error() + ", again in " + seconds(in)) },
+		Retry:    func(err error, in time.Duration) { r.line.say(again(err, in)) },
 	})
+	// The watcher is over before its word is read.
+	cancel()
+	<-watched
+	if err == nil && r.caught != 0 {
+		return nil, context.Canceled // the yes came a moment too late
+	}
 	if err == nil && a.Ticket == "" {
 		return nil, &Failure{ExitUsage, fmt.Errorf("key %s is in use: its admission is %s", a.Key, a.State), "another --key, or plimsoll release " + a.Key}
 	}
 	return a, err
+}
+
+// again says why the next try comes, and when.
+func again(err error, in time.Duration) string {
+	word := ""
+	if client.NotNow(err) {
+		word = "refused: "
+	}
+	return word + err.Error() + ", again in " + seconds(in)
 }
 
 // placeOf says where a waiter stands.
