@@ -69,17 +69,15 @@ func (h *host) count(c *charge, sign int64) {
 	h.pending = h.pending.Add(gate.Bytes(sign) * c.need)
 	h.pendingCPU += sign * c.cpu
 	for i := range h.dims {
-		h.dims[i].pending += sign * amount(c.dims, h.dims[i].name)
+		h.dims[i].pending += sign * takes(c.dims, h.dims[i].name)
 	}
 }
 
-func amount(dims []gate.Dim, name string) int64 {
-	for _, d := range dims {
-		if d.Name == name {
-			return d.N
-		}
-	}
-	return 0
+// takes is how much of a dimension a sandbox with these takes: every one takes a slot, where
+// a host declares slots at all.
+func takes(dims []gate.Dim, name string) int64 {
+	a := gate.Ask{Dims: dims}
+	return a.Takes(name)
 }
 
 // recountDims sums the open charges anew for a host whose dimensions were replaced.
@@ -91,7 +89,7 @@ func (t *Table) recountDims(i int32) {
 			continue
 		}
 		for d := range h.dims {
-			h.dims[d].pending += amount(c.dims, h.dims[d].name)
+			h.dims[d].pending += takes(c.dims, h.dims[d].name)
 		}
 	}
 }

@@ -150,7 +150,7 @@ func (t *Table) checkCharges() error {
 func (t *Table) declared(c *charge) (sum int64) {
 	if h := t.at(c.host); h != nil {
 		for _, d := range h.dims {
-			sum += amount(c.dims, d.name)
+			sum += takes(c.dims, d.name)
 		}
 	}
 	return sum

@@ -53,8 +53,8 @@ func (s *scan) left(w word) (mem, free gate.Bytes, cpu int64, dims map[string]in
 		if c.host == w.Host {
 			need := gate.Need(c.ask, c.mode)
 			mem, free, cpu = mem-need, free-need, cpu-c.ask.CPUMilli
-			for _, d := range c.ask.Dims {
-				dims[d.Name] -= d.N
+			for _, d := range w.Dims {
+				dims[d.Name] -= c.ask.Takes(d.Name)
 			}
 		}
 	}
@@ -71,6 +71,9 @@ func (s *scan) fits(w word, a gate.Ask, o PickOptions) bool {
 	for _, d := range a.Dims {
 		declared := slices.ContainsFunc(w.Dims, func(x gate.Dim) bool { return x.Name == d.Name })
 		ok = ok && (d.N == 0 || declared && dims[d.Name] >= d.N)
+	}
+	for _, d := range w.Dims { // every sandbox takes a slot, where a host declares slots
+		ok = ok && (d.Name != gate.SandboxDim || dims[d.Name] >= a.Takes(d.Name))
 	}
 	return ok
 }
@@ -137,7 +140,7 @@ func newRig(t testing.TB, o Options) *rig { return &rig{t: t, table: New(o), sca
 
 var (
 	zones    = []gate.Label{{Name: "zone", Value: "a"}, {Name: "zone", Value: "b"}, {Name: "gpu", Value: "yes"}}
-	dimNames = []string{"gpus", "slots"}
+	dimNames = []string{"gpus", gate.SandboxDim}
 )
 
 func (r *rig) verdict(p *tape) Verdict {

@@ -172,7 +172,7 @@ func (t *Table) walk(g *group, heap []entry, i int, q *query) int32 {
 
 // takes asks a candidate with enough memory for the rest.
 func (t *Table) takes(g *group, i int32, q *query) bool {
-	if len(q.opts.Exclude) == 0 && len(q.ask.Dims) == 0 && !g.mixed {
+	if len(q.opts.Exclude) == 0 && len(q.ask.Dims) == 0 && !g.mixed && !t.slotted {
 		return true
 	}
 	why, _ := t.judge(i, q)
@@ -198,7 +198,20 @@ func (t *Table) judge(i int32, q *query) (Reason, string) {
 			return Dimension, want.Name
 		}
 	}
+	if t.slotted && !h.hasSlot(q.ask) {
+		return Dimension, gate.SandboxDim
+	}
 	return Candidate, ""
+}
+
+// hasSlot says whether a host that declares sandbox slots has those that the ask takes.
+func (h *host) hasSlot(a *gate.Ask) bool {
+	for i := range h.dims {
+		if d := &h.dims[i]; d.name == gate.SandboxDim {
+			return d.free-d.pending >= a.Takes(gate.SandboxDim)
+		}
+	}
+	return true
 }
 
 // has says whether a host has an amount of a dimension left. One that it does not declare it

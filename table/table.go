@@ -87,6 +87,7 @@ type Table struct {
 	charges []charge
 	idle    []int32 // charges to be used again
 	stats   Stats
+	slotted bool // some host has declared sandbox slots, of which every ask takes one
 }
 
 // Stats count what happened to the reports.

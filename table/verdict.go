@@ -132,6 +132,7 @@ func (t *Table) take(i int32, v *Verdict) {
 	}
 	for k, d := range v.Dims {
 		h.dims[k].free = d.N
+		t.slotted = t.slotted || d.Name == gate.SandboxDim
 	}
 }
 
