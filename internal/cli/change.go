@@ -58,9 +58,5 @@ func parseConfig(path string) (*config.File, error) {
 	case len(data) > maxConfig:
 		return nil, &Failure{ExitConfig, fmt.Errorf("%s is larger than %d bytes", path, maxConfig), "is it the right file?"}
 	}
-	f, err := config.Parse(path, data)
-	if err != nil {
-		return nil, &Failure{ExitConfig, fmt.Errorf("the configuration is not valid:\n%w", err), "correct these lines; plimsoll config example shows every setting"}
-	}
-	return f, nil
+	return config.Parse(path, data)
 }

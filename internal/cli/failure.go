@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/client"
+	"github.com/plimsoll-project/plimsoll/internal/config"
 )
 
 // Exit statuses, as in sysexits.h. A sandbox's own status may be any, these among them.
@@ -67,6 +68,7 @@ func judge(err error) verdict {
 		failure     *Failure
 		waiting     *client.StillWaiting
 		unreachable *client.Unreachable
+		faults      config.Faults
 	)
 	switch {
 	case errors.As(err, &failure):
@@ -78,8 +80,10 @@ func judge(err error) verdict {
 		return verdict{status: ExitUnavailable, detail: unreachable.Error(), try: "is `plimsoll up` running there? Name another server with --url"}
 	case errors.Is(err, context.Canceled):
 		return verdict{status: 130, detail: "interrupted"}
+	case errors.As(err, &faults):
+		return verdict{status: ExitConfig, detail: "the configuration is not valid:\n" + faults.Error(), try: "correct these lines; plimsoll config example shows every setting"}
 	}
-	return verdict{status: ExitInternal, detail: err.Error(), try: "again; if it stays so, look at the server's log"}
+	return verdict{status: ExitInternal, detail: err.Error()}
 }
 
 func judgeRefusal(r *api.Refusal) verdict {
