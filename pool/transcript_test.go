@@ -1,0 +1,237 @@
+package pool
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write what the transcripts' commands do into testdata")
+
+// A transcript is a command per line, and indented under it what it answered and the whole
+// state after it; lines that begin with # say why.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(text))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			} else if diff := cmp.Diff(string(text), got); diff != "" {
+				t.Errorf("(file -, now +)\n%s", diff)
+			}
+		})
+	}
+}
+
+func play(t *testing.T, text string) string {
+	var out strings.Builder
+	p := &player{m: NewModel()}
+	p.m.Advance(start)
+	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		if strings.HasPrefix(line, "  ") {
+			continue
+		}
+		fmt.Fprintln(&out, line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		fmt.Fprintf(&out, "  %s\n%s", p.run(t, line), p.state())
+		if err := p.m.CheckInvariants(); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	return out.String()
+}
+
+const start Time = 1_780_000_000_000
+
+// player runs commands: a verb, most often a key, and name=value or bare words after it.
+type player struct {
+	m   *Model
+	ids int
+}
+
+type words map[string]string
+
+func (p *player) run(t *testing.T, line string) string {
+	fields := strings.Fields(line)
+	verb, key, w := fields[0], "", words{}
+	for i, f := range fields[1:] {
+		name, value, pair := strings.Cut(f, "=")
+		if i == 0 && !pair {
+			key = f
+		}
+		w[name] = value
+	}
+	command, ok := commands[verb]
+	if !ok {
+		t.Fatalf("unknown command %q", line)
+	}
+	r, _ := p.m.Get("c", key)
+	return command(p, r, key, w)
+}
+
+func (w words) number(name string, otherwise int64) int64 {
+	if n, err := strconv.ParseInt(w[name], 10, 64); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+func (w words) text(name, otherwise string) string {
+	if v, ok := w[name]; ok {
+		return v
+	}
+	return otherwise
+}
+
+func (w words) present() time.Duration {
+	if _, ok := w["present"]; ok {
+		return PresentFor
+	}
+	return 0
+}
+
+func (w words) has(name string) bool {
+	_, ok := w[name]
+	return ok
+}
+
+func duration(s string) time.Duration {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// commands: verb -> what it does to the admission of a key and answers.
+var commands = map[string]func(p *player, r Row, key string, w words) string{
+	"limits": func(p *player, _ Row, _ string, w words) string {
+		s := Settings{Pools: map[string]Limits{}, Quotas: map[string]int64{}, DefaultQuota: w.number("default", Unlimited)}
+		for name, value := range w {
+			if pool, ok := strings.CutPrefix(name, "pool."); ok {
+				s.Pools[pool] = Limits{Cap: words{"": value}.number("", 0), MaxWaiting: w.number("line", 10)}
+			}
+			if tenant, ok := strings.CutPrefix(name, "quota."); ok {
+				s.Quotas[tenant] = words{"": value}.number("", 0)
+			}
+		}
+		p.m.Configure(s)
+		return "ok"
+	},
+	"claim":   func(p *player, _ Row, key string, w words) string { return p.claim(key, w, false) },
+	"attempt": func(p *player, _ Row, key string, w words) string { return p.claim(key, w, true) },
+	"settle": func(p *player, r Row, _ string, w words) string {
+		_, ok := p.m.Settle(r.ID, w.number("gen", r.Gen), w.text("host", "h1"), duration(w.text("for", "60s")))
+		return fmt.Sprint(ok)
+	},
+	"noroom": func(p *player, r Row, _ string, w words) string {
+		return told(p.m.NoRoom(r.ID, w.number("gen", r.Gen), w.has("hostless"), w.present()))
+	},
+	"regen": func(p *player, r Row, _ string, w words) string {
+		return fmt.Sprint(p.m.Regen(r.ID, w.number("gen", r.Gen)))
+	},
+	"attend": func(p *player, r Row, _ string, w words) string { return fmt.Sprint(p.m.Attend(r.ID, w.present())) },
+	"move": func(p *player, r Row, _ string, w words) string {
+		_, ok := p.m.Move(r.ID, w.number("epoch", r.Epoch), w.has("acknowledged"))
+		return fmt.Sprint(ok)
+	},
+	"renew": func(p *player, r Row, _ string, w words) string {
+		_, ok := p.m.Renew(r.ID, w.number("epoch", r.Epoch), time.Minute)
+		return fmt.Sprint(ok)
+	},
+	"track": func(p *player, r Row, _ string, w words) string {
+		return fmt.Sprint(p.m.Track(r.ID, w.number("epoch", r.Epoch)))
+	},
+	"leave": func(p *player, r Row, _ string, _ words) string {
+		_, ok := p.m.Leave(r.ID)
+		return fmt.Sprint(ok)
+	},
+	"end": func(p *player, r Row, _ string, w words) string {
+		written, again := p.m.End(r.ID, w.number("epoch", r.Epoch), State(w.text("to", "released")), "exit")
+		return fmt.Sprintf("written=%v again=%v", written, again)
+	},
+	"sweep": func(p *player, _ Row, _ string, _ words) string {
+		return fmt.Sprintf("%d changed", len(p.m.Sweep()))
+	},
+	"advance": func(p *player, _ Row, key string, _ words) string {
+		p.m.Advance(p.m.Now().Add(duration(key)))
+		return "ok"
+	},
+}
+
+func (p *player) claim(key string, w words, attempt bool) string {
+	p.ids++
+	return told(p.m.Claim(Claim{
+		ID: fmt.Sprintf("a%d", p.ids), Consumer: "c", Key: key, Attempt: attempt, Pool: w.text("pool", "p"),
+		Contents: Contents{Tenant: w.text("tenant", "t"), Class: w.text("class", "small")},
+		Mode:     Mode(w.text("mode", "queue")), MaxQueueAge: duration(w.text("age", "10m")), Present: w.present(),
+	}))
+}
+
+// told is an answer as a caller hears it.
+func told(c Claimed) string {
+	out := string(c.Verdict)
+	if s := c.Standing; s.Position > 0 {
+		out += fmt.Sprintf(" position=%d busy=%d free_slots_kept=%d in_line=%d quota_use=%d", s.Position, s.Busy, s.OnTimeAhead(), s.InLine, s.QuotaUse)
+	}
+	return out
+}
+
+// state is everything that is in the model.
+func (p *player) state() string {
+	var out strings.Builder
+	for _, l := range p.m.Lines() {
+		fmt.Fprintf(&out, "    pool %s: %d of %d busy, %d waiting\n", l.Name, l.Busy, l.Limits.Cap, l.Waiting)
+	}
+	rows := p.m.Rows()
+	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(a.Key, b.Key) })
+	for _, r := range rows {
+		fmt.Fprintf(&out, "    %s %s%s\n", r.Key, r.State, p.details(r))
+	}
+	return out.String()
+}
+
+func (p *player) details(r Row) string {
+	var out strings.Builder
+	number := func(name string, n int64) {
+		if n != 0 {
+			fmt.Fprintf(&out, " %s=%d", name, n)
+		}
+	}
+	flag := func(name string, on bool) {
+		if on {
+			fmt.Fprintf(&out, " %s", name)
+		}
+	}
+	number("gen", r.Gen)
+	number("epoch", r.Epoch)
+	flag("on "+r.Host, r.Host != "")
+	number("place", r.Place)
+	flag("for "+r.WaitingFor, r.WaitingFor != "")
+	flag("present", r.present(p.m.Now()))
+	flag("late", r.Late)
+	flag("spared", r.SparedAt != 0)
+	flag("hostless", r.hostless(p.m.Now()))
+	flag("("+r.Reason+")", r.Reason != "")
+	return out.String()
+}
