@@ -20,6 +20,7 @@ func (h *Host) discharge(s *Sandbox) {
 	delete(h.sandboxes, s.ID)
 	h.count(s, -1)
 	h.subtract(s)
+	h.meter.gone += s.Usage.Resident
 	*s = Sandbox{}
 	h.spare = append(h.spare, s)
 }

@@ -169,7 +169,9 @@ func (p *play) allEnds() {
 	p.both(host.Tick{})
 	for range 2 { // whatever the dwell has grown to
 		p.rig.now += p.rig.cfg.Marks.MaxDwell
-		p.both(p.limits(0, 0))
+		last := p.limits(0, 0)
+		last.Full = true // or what limits alone say would be distrusted
+		p.both(last)
 	}
 	for _, e := range p.rig.h.Unwritten() {
 		p.rig.step(host.Acked{ID: e.ID, Epoch: e.Epoch})

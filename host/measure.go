@@ -18,7 +18,9 @@ type meter struct {
 	binding  string // the limit with the least room
 	headroom gate.Bytes
 	reading  pressure.Reading
-	growth   []trend // of each limit: the use under it that no charge answers for
+	whole    []gate.Limit // as the last full sample had them
+	gone     gate.Bytes   // resident of sandboxes that ended since
+	growth   []trend      // of each limit: the use under it that no charge answers for
 }
 
 // sample takes over what was measured and lets the valve look at it. What cannot be a
@@ -70,6 +72,11 @@ func (e *Sample) fault() string {
 func (h *Host) measure(e Sample) {
 	m := &h.meter
 	m.limits = append(m.limits[:0], e.Limits...)
+	if e.Full {
+		m.whole, m.gone = append(m.whole[:0], e.Limits...), 0
+	} else {
+		m.distrust()
+	}
 	if e.Budget > 0 {
 		m.limits = append(m.limits, gate.Limit{Name: BudgetLimit, Size: e.Budget, Used: h.resident})
 	}
@@ -78,6 +85,19 @@ func (h *Host) measure(e Sample) {
 	m.headroom = h.cfg.Headroom
 	if m.headroom <= 0 {
 		m.headroom = gate.DefaultHeadroom(m.limits)
+	}
+}
+
+// distrust keeps a sample of limits alone from freeing more than ended sandboxes held:
+// what a running one gave back is still counted as resident, and would be promised twice
+// until the next full sample.
+func (m *meter) distrust() {
+	for i := range m.limits {
+		for _, w := range m.whole {
+			if l := &m.limits[i]; l.Name == w.Name {
+				l.Used = max(l.Used, min(w.Used.Sub(m.gone).Positive(), l.Size))
+			}
+		}
 	}
 }
 

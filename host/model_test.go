@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
@@ -17,7 +18,9 @@ type model struct {
 	promises []promise
 	guests   []guest // in the order in which they were redeemed
 	limits   []gate.Limit
-	history  []use // of full samples
+	whole    []gate.Limit // of the last full sample
+	gone     int64        // resident of those that ended since
+	history  []use        // of full samples
 	valve    *pressure.Valve
 	reading  pressure.Reading
 	order    host.Intake
@@ -317,7 +320,9 @@ func (m *model) done(e host.Done) host.Denial {
 	for _, g := range m.guests {
 		if g.id != e.ID || g.epoch != e.Epoch {
 			kept = append(kept, g)
+			continue
 		}
+		m.gone += g.resident
 	}
 	if len(kept) == len(m.guests) {
 		return host.NotSuch
@@ -333,7 +338,17 @@ func (m *model) sample(e host.Sample) {
 			g.settled = g.phase == host.Running && m.now-g.tracked >= g.ask.Rule.SettleAfter
 		}
 	}
-	m.limits = e.Limits
+	m.limits = slices.Clone(e.Limits)
+	if e.Full {
+		m.whole, m.gone = slices.Clone(e.Limits), 0
+	}
+	for i, l := range m.limits { // limits alone free no more than ended sandboxes held
+		for _, w := range m.whole {
+			if floor := min(max(int64(w.Used)-m.gone, 0), int64(l.Size)); l.Name == w.Name && !e.Full {
+				m.limits[i].Used = gate.Bytes(max(int64(l.Used), floor))
+			}
+		}
+	}
 	if e.Budget > 0 {
 		m.limits = append(m.limits[:len(m.limits):len(m.limits)], gate.Limit{Name: "budget", Size: e.Budget, Used: gate.Bytes(m.residents())})
 	}
