@@ -54,10 +54,12 @@ func TestFaultsOfADocumentAreLinesOfTheDetail(t *testing.T) {
 
 func TestAnswersOverRealSockets(t *testing.T) {
 	bodies := map[string]http.HandlerFunc{
-		"no_json":  func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("hello")) },
-		"garbage":  func(w http.ResponseWriter, _ *http.Request) { reply(w, "{") },
-		"endless":  func(w http.ResponseWriter, _ *http.Request) { reply(w, `"`+strings.Repeat("x", 17<<20)+`"`) },
-		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://elsewhere.test/", http.StatusFound) },
+		"no_json": func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("hello")) },
+		"garbage": func(w http.ResponseWriter, _ *http.Request) { reply(w, "{") },
+		"endless": func(w http.ResponseWriter, _ *http.Request) { reply(w, `"`+strings.Repeat("x", 17<<20)+`"`) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://elsewhere.test/", http.StatusFound)
+		},
 	}
 	for name, handler := range bodies {
 		s := httptest.NewServer(handler)
