@@ -25,6 +25,7 @@ type Options struct {
 // Store is a control.Store in one file.
 type Store struct {
 	*sqlcore.Store
+	db   *database
 	lock *lockFile
 }
 
@@ -40,23 +41,21 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	core, err := open(ctx, path, o)
-	if err != nil {
+	s := &Store{lock: lock}
+	if err := s.open(ctx, path, o); err != nil {
 		return nil, errors.Join(explain(path)(err), lock.release())
 	}
-	return &Store{Store: core, lock: lock}, nil
+	return s, nil
 }
 
-func open(ctx context.Context, path string, o Options) (*sqlcore.Store, error) {
-	db, err := connect(ctx, path)
-	if err != nil {
-		return nil, err
+func (s *Store) open(ctx context.Context, path string, o Options) (err error) {
+	if s.db, err = connect(ctx, path); err != nil {
+		return err
 	}
-	core, err := prepare(ctx, db, path, o)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
+	if s.Store, err = prepare(ctx, s.db, path, o); err != nil {
+		return errors.Join(err, s.db.Close())
 	}
-	return core, nil
+	return nil
 }
 
 func prepare(ctx context.Context, db *database, path string, o Options) (*sqlcore.Store, error) {
