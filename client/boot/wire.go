@@ -11,7 +11,12 @@
 // the connection: when it closes, that is Done, so a booter that dies holds nothing.
 package boot
 
-import "github.com/plimsoll-project/plimsoll/api"
+import (
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/plimsoll-project/plimsoll/api"
+)
 
 // The operations.
 const (
@@ -21,6 +26,9 @@ const (
 	OpRun    = "run"    // ticket, command: the agent's process driver boots it
 	OpSignal = "signal" // signal: for the process that OpRun booted
 )
+
+// MaxLine bounds one request in bytes; a command with its environment is the largest.
+const MaxLine = 4 << 20
 
 // Request is one line to the agent.
 type Request struct {
@@ -35,10 +43,69 @@ type Request struct {
 
 // Command is what OpRun boots, as the user at the other end of the socket.
 type Command struct {
-	Argv   []string `json:"argv"`
-	Env    []string `json:"env,omitempty"`
-	Dir    string   `json:"dir,omitempty"`
-	Detach bool     `json:"detach,omitempty"` // outlive the connection; else its close stops the sandbox
+	Argv   []string // the command, and its arguments
+	Env    []string // all of its environment
+	Dir    string   // where it starts; default /
+	Detach bool     // outlive the connection; else its close stops the sandbox
+}
+
+// On the wire a word that is no UTF-8, as arguments and environment may be, is sent as its
+// bytes: {"bytes": "/w=="}. Sent as a string JSON would mend it, and so change it.
+type word string
+
+type rawWord struct {
+	Bytes []byte `json:"bytes"`
+}
+
+func (w word) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(w)) {
+		return json.Marshal(string(w))
+	}
+	return json.Marshal(rawWord{[]byte(w)})
+}
+
+func (w *word) UnmarshalJSON(text []byte) error {
+	if text[0] != '{' {
+		return json.Unmarshal(text, (*string)(w))
+	}
+	var raw rawWord
+	err := json.Unmarshal(text, &raw)
+	*w = word(raw.Bytes)
+	return err
+}
+
+// wireCommand is Command as it is sent.
+type wireCommand struct {
+	Argv   []word `json:"argv"`
+	Env    []word `json:"env,omitempty"`
+	Dir    word   `json:"dir,omitempty"`
+	Detach bool   `json:"detach,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c Command) MarshalJSON() ([]byte, error) {
+	return json.Marshal(wireCommand{convert[word](c.Argv), convert[word](c.Env), word(c.Dir), c.Detach})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Command) UnmarshalJSON(text []byte) error {
+	var w wireCommand
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	*c = Command{convert[string](w.Argv), convert[string](w.Env), string(w.Dir), w.Detach}
+	return nil
+}
+
+func convert[To, From ~string](words []From) []To {
+	if words == nil {
+		return nil
+	}
+	out := make([]To, len(words))
+	for i, w := range words {
+		out[i] = To(w)
+	}
+	return out
 }
 
 // The events.

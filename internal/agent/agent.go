@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
@@ -50,12 +51,14 @@ type Agent struct {
 	// Owned by Run.
 	host *host.Host
 	log  *stateLog
+	owed outcome // of steps whose records are not written yet
 }
 
 // request is one event, or one look at the host, and the way back.
 type request struct {
 	event host.Event
 	look  func(*host.Host)
+	firm  bool // the look is answered only if a restart would still see what it saw
 	reply chan<- reply
 }
 
@@ -76,17 +79,21 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		return nil, fmt.Errorf("tell this boot of the machine from others: %w", err)
 	}
 	head := header{Host: cfg.Host.ID, BootID: bootID}
-	log, records, fresh, err := openState(filepath.Join(cfg.Dir, "state.log"), head, a.clock())
+	log, records, fresh, err := openState(filepath.Join(cfg.Dir, "state.log"), head)
 	if err != nil {
 		return nil, err
 	}
 	incarnation := log.head.Incarnation
 	if fresh {
 		if incarnation, err = cfg.Register(ctx, cfg.Host.ID); err != nil {
-			return nil, fmt.Errorf("register host %s: %w", cfg.Host.ID, err)
+			err = fmt.Errorf("register host %s: %w", cfg.Host.ID, err)
 		}
 	}
-	if err := log.start(incarnation); err != nil {
+	if err == nil {
+		err = log.start(incarnation, a.clock())
+	}
+	if err != nil {
+		log.close()
 		return nil, err
 	}
 	a.log, a.host = log, host.Restore(cfg.Host, incarnation, a.clock(), records)
@@ -95,12 +102,17 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 
 // Run owns the host until ctx ends. Sandboxes go on: the next agent re-adopts them.
 func (a *Agent) Run(ctx context.Context) error {
+	var helpers sync.WaitGroup
 	defer a.log.close()
+	defer helpers.Wait()
 	defer a.feeds.close()
 	defer close(a.over)
 	defer a.booter.detach()
-	a.booter.adopt(ctx, a.host.View().Sandboxes)
-	go a.sampleUntil(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a.booter.adopt(a.host.View().Sandboxes)
+	helpers.Go(func() { a.sampleUntil(ctx) })
+	helpers.Go(func() { a.tidyUntil(ctx) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -126,41 +138,62 @@ func (a *Agent) batch(first request) {
 		batch = append(batch, <-a.inbox)
 	}
 	replies := make([]reply, len(batch))
-	var out outcome
+	unwritable := a.log.mend(a.clock())
 	for i, r := range batch {
-		if r.look != nil {
+		switch {
+		case r.look != nil:
 			r.look(a.host)
-			continue
+		case unwritable != nil && promises(r.event):
+			replies[i].err = unwritable
+		default:
+			fx := a.host.Step(a.clock(), r.event)
+			replies[i].answer = fx.Answer
+			a.owed.add(r.event, fx)
 		}
-		fx := a.host.Step(a.clock(), r.event)
-		replies[i].answer = fx.Answer
-		out.add(r.event, fx)
 	}
-	err := a.persist(out.records)
+	err := a.persist()
 	for i, r := range batch {
-		if r.event != nil {
+		if err != nil && (r.firm || mustLast(r.event)) {
 			replies[i].err = err
 		}
 		if r.reply != nil {
 			r.reply <- replies[i]
 		}
 	}
-	a.deliver(out)
+	a.deliver(err == nil)
+}
+
+// promises says whether an event would promise memory or boot something. While the state
+// cannot be written such an event is not even tried, so that a ticket stays good.
+func promises(ev host.Event) bool {
+	switch ev.(type) {
+	case host.Reserve, host.Renew, host.Redeem, host.Track:
+		return true
+	}
+	return false
+}
+
+// mustLast says whether whoever sent an event relies on a restart knowing of it.
+func mustLast(ev host.Event) bool {
+	switch ev.(type) {
+	case nil, host.Sample, host.Tick:
+		return false
+	}
+	return true
 }
 
 // persist writes the records. After a failure the next batch writes everything anew, and
-// until that works every event is answered with the error: an answer that a restart would
-// forget is no promise.
-func (a *Agent) persist(records []host.Record) error {
-	if len(records) == 0 && !a.log.torn {
-		return nil
-	}
-	if a.log.lines > compactAt {
-		a.log.expire(a.clock())
-	}
-	err := a.log.append(records)
-	if err != nil {
+// until that works whoever relies on them is answered with the error: an answer that a
+// restart would forget is no promise.
+func (a *Agent) persist() error {
+	was := a.log.broken
+	err := a.log.append(a.owed.records, a.clock())
+	a.owed.records = a.owed.records[:0] // the log has them, written or not
+	switch {
+	case err != nil && !was:
 		a.cfg.Log.Error("state not written", "err", err)
+	case err == nil && was:
+		a.cfg.Log.Info("state is written again")
 	}
 	return err
 }
@@ -186,10 +219,18 @@ func (o *outcome) add(ev host.Event, fx host.Effects) {
 	}
 }
 
-// deliver hands on what follows from a batch; nothing here blocks.
-func (a *Agent) deliver(o outcome) {
-	a.booter.started(o.starts)
+// deliver hands on what follows from a batch; nothing here blocks. What was not written is
+// owed: a replica that wrote an end which a restarted agent has forgotten would give the
+// slot away while the ticket is good again. Stops give back, and need no record.
+func (a *Agent) deliver(written bool) {
+	o := a.owed
 	a.booter.stop(o.stops)
+	if !written {
+		a.owed.stops = nil
+		return
+	}
+	a.owed = outcome{records: o.records}
+	a.booter.started(o.starts)
 	if o.publish || len(o.ends) > 0 || len(o.tracks) > 0 {
 		a.feeds.tell(host.News{Verdict: a.host.Verdict(), Ends: o.ends, Tracks: o.tracks})
 	}
@@ -197,70 +238,75 @@ func (a *Agent) deliver(o outcome) {
 
 // Do sends an event to the host. An error means that the outcome is unknown.
 func (a *Agent) Do(ctx context.Context, ev host.Event) (host.Answer, error) {
-	back := make(chan reply, 1)
-	if err := a.send(ctx, request{event: ev, reply: back}); err != nil {
-		return host.Answer{}, err
-	}
-	select {
-	case r := <-back:
-		return r.answer, r.err
-	case <-a.over:
-		return host.Answer{}, ErrStopped
-	case <-ctx.Done():
-		return host.Answer{}, context.Cause(ctx)
-	}
+	r := a.ask(ctx, request{event: ev})
+	return r.answer, r.err
 }
 
 // Look reads the host between two steps.
 func (a *Agent) Look(ctx context.Context, look func(*host.Host)) error {
-	back := make(chan reply, 1)
-	if err := a.send(ctx, request{look: look, reply: back}); err != nil {
-		return err
-	}
-	select {
-	case r := <-back:
-		return r.err
-	case <-a.over:
-		return ErrStopped
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return a.ask(ctx, request{look: look}).err
 }
 
-func (a *Agent) send(ctx context.Context, r request) error {
+func (a *Agent) ask(ctx context.Context, r request) reply {
+	back := make(chan reply, 1)
+	r.reply = back
 	select {
 	case a.inbox <- r:
-		return nil
 	case <-a.over:
-		return ErrStopped
+		return reply{err: ErrStopped}
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return reply{err: context.Cause(ctx)}
+	}
+	select {
+	case got := <-back:
+		return got
+	case <-a.over:
+		return reply{err: ErrStopped}
+	case <-ctx.Done():
+		return reply{err: context.Cause(ctx)}
 	}
 }
 
 // ID is the host's name.
 func (a *Agent) ID() string { return a.cfg.Host.ID }
 
+// What a look saw is read only after its answer: one that was given up may still come.
+
 // View is the arithmetic laid open.
-func (a *Agent) View(ctx context.Context) (v host.View, err error) {
-	err = a.Look(ctx, func(h *host.Host) { v = h.View() })
-	return v, err
+func (a *Agent) View(ctx context.Context) (host.View, error) {
+	var v host.View
+	if err := a.Look(ctx, func(h *host.Host) { v = h.View() }); err != nil {
+		return host.View{}, err
+	}
+	return v, nil
 }
 
 // Verdict is the host's newest word.
-func (a *Agent) Verdict(ctx context.Context) (v host.Verdict, err error) {
-	err = a.Look(ctx, func(h *host.Host) { v = h.Verdict() })
-	return v, err
+func (a *Agent) Verdict(ctx context.Context) (host.Verdict, error) {
+	var v host.Verdict
+	if err := a.Look(ctx, func(h *host.Host) { v = h.Verdict() }); err != nil {
+		return host.Verdict{}, err
+	}
+	return v, nil
 }
 
 // Holding is every sandbox that the host charges, and every end that nobody has written.
-func (a *Agent) Holding(ctx context.Context) (sandboxes []host.Sandbox, ends []host.End, err error) {
-	err = a.Look(ctx, func(h *host.Host) { sandboxes, ends = h.View().Sandboxes, h.Unwritten() })
-	return sandboxes, ends, err
+func (a *Agent) Holding(ctx context.Context) ([]host.Sandbox, []host.End, error) {
+	var sandboxes []host.Sandbox
+	var ends []host.End
+	look := func(h *host.Host) { sandboxes, ends = h.View().Sandboxes, h.Unwritten() }
+	if err := a.ask(ctx, request{look: look, firm: true}).err; err != nil {
+		return nil, nil, err
+	}
+	return sandboxes, ends, nil
 }
 
 // Holds says what the host has of a placement now.
 func (a *Agent) Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error) {
-	err = a.Look(ctx, func(h *host.Host) { reserved, running = h.Holds(ref.ID, ref.Epoch) })
-	return reserved, running, err
+	var r, u bool
+	look := func(h *host.Host) { r, u = h.Holds(ref.ID, ref.Epoch) }
+	if err := a.ask(ctx, request{look: look, firm: true}).err; err != nil {
+		return false, false, err
+	}
+	return r, u, nil
 }

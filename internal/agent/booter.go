@@ -1,11 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
-	"path"
-	"strings"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,9 +20,9 @@ import (
 type booter struct {
 	agent *Agent
 
-	mu        sync.Mutex                   // guards what follows; never held across I/O
-	sessions  map[host.Ref]*session        // placement -> redeemed, its connection open
-	processes map[host.Ref]*driver.Process // placement -> tracked
+	mu       sync.Mutex            // guards what follows; never held across I/O
+	sessions map[host.Ref]*session // placement -> redeemed, its connection open
+	tracked  map[host.Ref]*tracked // placement -> its process
 }
 
 // session is one redeemed ticket whose connection is open.
@@ -33,8 +34,17 @@ type session struct {
 	once    sync.Once     // closes stopped
 }
 
+// tracked is a process whose end is the sandbox's.
+type tracked struct {
+	ref      host.Ref
+	process  *driver.Process
+	told     chan struct{} // closed when the host knows of the end, or this agent has stopped
+	stopping sync.Once
+	reason   string // of the end, in its booter's words; guarded by the booter's mu
+}
+
 func newBooter(a *Agent) *booter {
-	return &booter{agent: a, sessions: map[host.Ref]*session{}, processes: map[host.Ref]*driver.Process{}}
+	return &booter{agent: a, sessions: map[host.Ref]*session{}, tracked: map[host.Ref]*tracked{}}
 }
 
 // redeem verifies the ticket, then gives its reservation up for a charge. The session is
@@ -92,7 +102,7 @@ func bootRefusal(d host.Denial) *api.Refusal {
 func (b *booter) open(s *session) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.sessions[s.ref] != nil || b.processes[s.ref] != nil {
+	if b.sessions[s.ref] != nil || b.tracked[s.ref] != nil {
 		return false
 	}
 	b.sessions[s.ref] = s
@@ -136,7 +146,7 @@ func (b *booter) started(refs []host.Ref) {
 }
 
 // stop ends placements whose admission was released: a booter is told by its connection, a
-// watched process is stopped.
+// tracked process is stopped.
 func (b *booter) stop(refs []host.Ref) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,72 +154,119 @@ func (b *booter) stop(refs []host.Ref) {
 		if s := b.sessions[ref]; s != nil {
 			s.once.Do(func() { close(s.stopped) })
 		}
-		if p := b.processes[ref]; p != nil {
-			go b.end(ref, p)
+		if t := b.tracked[ref]; t != nil {
+			go b.end(t)
 		}
 	}
 }
 
-func (b *booter) end(ref host.Ref, p *driver.Process) {
-	if err := p.Stop(context.Background()); err != nil {
-		b.agent.cfg.Log.Error("sandbox not stopped", "id", ref.ID, "err", err)
-	}
+// end stops a sandbox and waits for that. A second call stops nothing twice.
+func (b *booter) end(t *tracked) {
+	t.stopping.Do(func() {
+		err := t.process.Stop(context.Background())
+		if err != nil && !errors.Is(err, driver.ErrDetached) {
+			b.agent.cfg.Log.Error("sandbox not stopped", "id", t.ref.ID, "err", err)
+		}
+	})
 }
 
 // track tells the host of the process, and watches it from then on.
-func (b *booter) track(ctx context.Context, ref host.Ref, p *driver.Process, cgroup string) error {
-	b.mu.Lock()
-	b.processes[ref] = p
-	b.mu.Unlock()
+func (b *booter) track(ctx context.Context, ref host.Ref, p *driver.Process, cgroup string) (*tracked, error) {
+	t := b.enter(ref, p)
 	answer, err := b.agent.Do(ctx, host.Track{
 		ID: ref.ID, Epoch: ref.Epoch,
 		Process: host.Process{Pid: p.Pid(), Start: p.StartTime(), Cgroup: cgroup},
 	})
 	if err == nil && answer.Denial == "" {
-		go b.watch(ref, p)
-		return nil
+		go b.watch(t)
+		return t, nil
 	}
-	b.mu.Lock()
-	delete(b.processes, ref)
-	b.mu.Unlock()
+	b.leave(t)
 	if err != nil {
-		return api.Refuse(api.Unavailable, "%s", err)
+		return nil, api.Refuse(api.Unavailable, "%s", err)
 	}
-	return api.Refuse(api.TicketRejected, "%s", ticket.Released)
+	return nil, api.Refuse(api.TicketRejected, "%s", ticket.Released)
+}
+
+func (b *booter) enter(ref host.Ref, p *driver.Process) *tracked {
+	t := &tracked{ref: ref, process: p, told: make(chan struct{})}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tracked[ref] = t
+	return t
+}
+
+// leave forgets a process, and returns what its booter said of its end.
+func (b *booter) leave(t *tracked) (reason string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.tracked, t.ref)
+	return t.reason
 }
 
 // watch waits for the end, however it comes: this is where a sandbox's memory, slot and
 // ticket become free, without the caller.
-func (b *booter) watch(ref host.Ref, p *driver.Process) {
-	exit := p.Wait()
+func (b *booter) watch(t *tracked) {
+	defer close(t.told)
+	exit := t.process.Wait()
+	reason := b.leave(t)
 	if errors.Is(exit.Err, driver.ErrDetached) {
 		return
 	}
-	b.mu.Lock()
-	delete(b.processes, ref)
-	b.mu.Unlock()
-	b.done(ref, exit.String())
+	if exit.Err != nil {
+		b.agent.cfg.Log.Error("a sandbox ended and left something behind", "id", t.ref.ID, "err", exit.Err)
+	}
+	b.done(t.ref, cmp.Or(reason, exit.String()))
 }
+
+// over takes a booter's word that its sandbox is gone, and waits until it is: while the
+// process lives its memory is in use, whatever anybody says.
+func (b *booter) over(ctx context.Context, s *session, reason string) error {
+	b.mu.Lock()
+	t := b.tracked[s.ref]
+	if t != nil {
+		t.reason = reason
+	}
+	b.mu.Unlock()
+	if t == nil {
+		b.abandon(s, reason)
+		return nil
+	}
+	patience := time.NewTimer(endsWithin)
+	defer patience.Stop()
+	select {
+	case <-t.told:
+		return nil
+	case <-ctx.Done():
+		return api.Refuse(api.Unavailable, "%s", ErrStopped)
+	case <-patience.C:
+		return api.Refuse(api.InvalidRequest, "process %d still runs: end it first, or leave it; the agent sees its end by itself", t.process.Pid())
+	}
+}
+
+// endsWithin is how long a process that its booter calls gone may take to be so.
+const endsWithin = 2 * time.Second
 
 // adopt takes up what an earlier life of this agent left. What had not been tracked lost
 // its booter with that life; what is gone ended meanwhile.
-func (b *booter) adopt(ctx context.Context, sandboxes []host.Sandbox) {
+func (b *booter) adopt(sandboxes []host.Sandbox) {
 	for _, s := range sandboxes {
 		ref := host.Ref{ID: s.ID, Epoch: s.Epoch}
 		if s.Phase != host.Running {
-			go b.done(ref, "the agent was restarted before the boot was tracked")
+			go b.clear(ref, "the agent was restarted before the boot was tracked")
 			continue
 		}
-		p, err := b.agent.cfg.Driver.Adopt(s.ID, s.Process.Pid, s.Process.Start, b.ownCgroup(s.Process.Cgroup))
+		p, err := b.agent.cfg.Driver.Adopt(s.ID, s.Process.Pid, s.Process.Start, b.ownCgroup(s.ID, s.Process.Cgroup))
 		switch {
 		case err == nil:
-			b.mu.Lock()
-			b.processes[ref] = p
-			b.mu.Unlock()
-			go b.watch(ref, p)
 			b.agent.cfg.Log.Info("sandbox re-adopted", "id", s.ID, "pid", s.Process.Pid)
+			t := b.enter(ref, p)
+			go b.watch(t)
+			if s.Stopping {
+				go b.end(t)
+			}
 		case errors.Is(err, fs.ErrNotExist):
-			go b.done(ref, "ended while the agent was away")
+			go b.clear(ref, "ended while the agent was away")
 		default:
 			b.agent.cfg.Log.Error("sandbox not re-adopted; it is charged until its end is told", "id", s.ID, "err", err)
 		}
@@ -217,12 +274,22 @@ func (b *booter) adopt(ctx context.Context, sandboxes []host.Sandbox) {
 	go b.clearStrays(sandboxes)
 }
 
-// ownCgroup is the cgroup if it is one that the driver made; a foreign one is only measured.
-func (b *booter) ownCgroup(cgroup string) string {
-	if strings.HasPrefix(cgroup, path.Clean(b.agent.cfg.Driver.Parent())+"/") {
-		return cgroup
+// clear removes what is left of a sandbox that ended while nobody watched, then says so: its
+// memory is free when its end is told.
+func (b *booter) clear(ref host.Ref, reason string) {
+	if err := b.agent.cfg.Driver.Remove(ref.ID); err != nil {
+		b.agent.cfg.Log.Error("a sandbox ended and left something behind", "id", ref.ID, "err", err)
 	}
-	return ""
+	b.done(ref, reason)
+}
+
+// ownCgroup is the cgroup if the driver made it for this sandbox; a booter's own is only
+// measured.
+func (b *booter) ownCgroup(id, cgroup string) string {
+	if cgroup != b.agent.cfg.Driver.CgroupOf(id) {
+		return ""
+	}
+	return cgroup
 }
 
 // clearStrays removes cgroups of sandboxes that ended while nobody watched. One that still
@@ -230,7 +297,7 @@ func (b *booter) ownCgroup(cgroup string) string {
 func (b *booter) clearStrays(known []host.Sandbox) {
 	ids := map[string]bool{}
 	for _, s := range known {
-		ids[s.ID] = s.Phase == host.Running
+		ids[s.ID] = true
 	}
 	strays, err := b.agent.cfg.Driver.Sweep(func(id string) bool { return ids[id] })
 	if err != nil {
@@ -249,12 +316,9 @@ func (b *booter) clearStrays(known []host.Sandbox) {
 // detach lets every sandbox go on without this agent.
 func (b *booter) detach() {
 	b.mu.Lock()
-	processes := make([]*driver.Process, 0, len(b.processes))
-	for _, p := range b.processes {
-		processes = append(processes, p)
-	}
+	all := slices.Collect(maps.Values(b.tracked))
 	b.mu.Unlock()
-	for _, p := range processes {
-		p.Detach()
+	for _, t := range all {
+		t.process.Detach()
 	}
 }

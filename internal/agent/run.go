@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/user"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -14,7 +12,9 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/client/boot"
+	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
+	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
 // run boots a command with the process driver, as the user at the other end, and sends its
@@ -29,65 +29,80 @@ func (s *seam) run(ctx context.Context, first boot.Request) {
 		return
 	}
 	defer s.agent.booter.forget(b)
-	p, err := s.boot(ctx, b, *first.Command)
+	t, err := s.boot(ctx, b, *first.Command)
 	if err != nil {
 		s.agent.booter.abandon(b, "not booted: "+err.Error())
 		s.refuse(err)
 		return
 	}
-	s.attend(ctx, b, p, first.Command.Detach)
+	s.attend(ctx, b, t, first.Command.Detach)
 }
 
 // boot prepares a held process, has it tracked, and only then lets it go: an agent that
 // dies in between leaves nothing that runs unknown.
-func (s *seam) boot(ctx context.Context, b *session, c boot.Command) (*driver.Process, error) {
-	p, err := s.agent.cfg.Driver.Prepare(ctx, s.spec(b, c))
+func (s *seam) boot(ctx context.Context, b *session, c boot.Command) (*tracked, error) {
+	spec, err := s.spec(ctx, b, c)
 	if err != nil {
-		return nil, api.Refuse(api.InvalidRequest, "%s", err)
+		return nil, api.Refuse(api.Unavailable, "%s", err)
 	}
-	if err := s.agent.booter.track(ctx, b.ref, p, p.Cgroup()); err != nil {
+	p, err := s.agent.cfg.Driver.Prepare(ctx, spec)
+	if err != nil {
+		return nil, notBooted(err)
+	}
+	t, err := s.agent.booter.track(ctx, b.ref, p, p.Cgroup())
+	if err != nil {
 		p.Abort()
 		return nil, err
 	}
-	return p, nil
+	return t, nil
+}
+
+// notBooted tells what a machine is short of, and may have again, from a command that will
+// never run.
+func notBooted(err error) *api.Refusal {
+	for _, short := range []error{unix.ENOSPC, unix.EDQUOT, unix.EMFILE, unix.ENFILE, unix.EAGAIN, unix.ENOMEM, context.Canceled} {
+		if errors.Is(err, short) {
+			return api.Refuse(api.Unavailable, "%s", err)
+		}
+	}
+	return api.Refuse(api.InvalidRequest, "%s", err)
 }
 
 // The kernel takes stateless sandboxes before anything else on the machine, were it ever
-// to come to that.
-const oomScoreAdj = 500
+// to come to that, and stateful ones no sooner than what else runs there.
+const (
+	oomStateless = 500
+	oomStateful  = 0
+)
 
-func (s *seam) spec(b *session, c boot.Command) driver.Spec {
+func (s *seam) spec(ctx context.Context, b *session, c boot.Command) (driver.Spec, error) {
+	var stateful bool
+	err := s.agent.Look(ctx, func(h *host.Host) {
+		sandbox, _ := h.Sandbox(b.ref.ID)
+		stateful = sandbox.Ask.Stateful
+	})
+	if err != nil {
+		return driver.Spec{}, err
+	}
+	score := oomStateless
+	if stateful {
+		score = oomStateful
+	}
 	return driver.Spec{
 		ID: b.ref.ID, Argv: c.Argv, Env: c.Env, Dir: c.Dir, Memory: b.claims.Memory,
-		UID: s.peer.Uid, GID: s.peer.Gid, Groups: groupsOf(s.peer.Uid), OOMScoreAdj: oomScoreAdj,
-	}
-}
-
-func groupsOf(uid uint32) []uint32 {
-	u, err := user.LookupId(strconv.Itoa(int(uid)))
-	if err != nil {
-		return nil
-	}
-	ids, err := u.GroupIds()
-	if err != nil {
-		return nil
-	}
-	var out []uint32
-	for _, id := range ids {
-		if n, err := strconv.ParseUint(id, 10, 32); err == nil {
-			out = append(out, uint32(n))
-		}
-	}
-	return out
+		UID: s.peer.Uid, GID: s.peer.Gid, Groups: s.groups, OOMScoreAdj: score,
+	}, nil
 }
 
 // attend lets the process go and stays with it. When the other end leaves, a sandbox that
-// was not detached is stopped.
-func (s *seam) attend(ctx context.Context, b *session, p *driver.Process, detach bool) {
+// was not detached is stopped. What is said of an end is said when everything is free.
+func (s *seam) attend(ctx context.Context, b *session, t *tracked, detach bool) {
+	p := t.process
 	logs := s.openLogs(b.ref.ID)
 	defer logs.close()
 	if err := p.Go(); err != nil {
-		s.refuse(api.Refuse(api.InvalidRequest, "%s", err))
+		<-t.told
+		s.refuse(whyNotRun(b, err))
 		return
 	}
 	s.send(boot.Reply{Event: boot.EvTracked, ID: b.ref.ID, Epoch: b.ref.Epoch, Pid: p.Pid()})
@@ -96,24 +111,48 @@ func (s *seam) attend(ctx context.Context, b *session, p *driver.Process, detach
 	}
 	tick := time.NewTicker(tailEvery)
 	defer tick.Stop()
+	next, atOnce := tick.C, make(chan time.Time)
+	close(atOnce)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.Done():
-			logs.send(s)
-			s.send(boot.Reply{Event: boot.EvExited, ID: b.ref.ID, Epoch: b.ref.Epoch, Exit: exitOf(p.Wait())})
+		case <-t.told:
+			s.exited(b, p.Wait(), logs)
 			return
 		case q, open := <-s.lines:
 			if !open {
-				s.agent.booter.end(b.ref, p)
+				s.agent.booter.end(t)
 				return
 			}
 			s.signal(p, q)
-		case <-tick.C:
-			logs.send(s)
+		case <-next:
+			next = tick.C
+			if logs.send(s) {
+				next = atOnce
+			}
 		}
 	}
+}
+
+func whyNotRun(b *session, err error) error {
+	select {
+	case <-b.stopped:
+		return api.Refuse(api.TicketRejected, "%s", ticket.Released)
+	default:
+		return notBooted(err)
+	}
+}
+
+// exited sends the rest of the output, and how it ended. A sandbox that goes on without
+// this agent has not.
+func (s *seam) exited(b *session, e driver.Exit, logs *tails) {
+	if errors.Is(e.Err, driver.ErrDetached) {
+		return
+	}
+	for logs.send(s) {
+	}
+	s.send(boot.Reply{Event: boot.EvExited, ID: b.ref.ID, Epoch: b.ref.Epoch, Exit: exitOf(e)})
 }
 
 // tailEvery is how late a line of output may come.
@@ -124,15 +163,13 @@ func (s *seam) signal(p *driver.Process, q boot.Request) {
 		s.refuse(api.Refuse(api.InvalidRequest, "op %q has no place here: use signal", q.Op))
 		return
 	}
-	if err := unix.Kill(p.Pid(), unix.Signal(q.Signal)); err != nil && !errors.Is(err, unix.ESRCH) {
-		s.agent.cfg.Log.Error("signal not passed on", "pid", p.Pid(), "signal", q.Signal, "err", err)
-	}
+	p.Signal(syscall.Signal(q.Signal))
 }
 
 func exitOf(e driver.Exit) *boot.Exit {
-	out := &boot.Exit{Status: e.Code, OOM: e.OOM, Unknown: e.Unknown}
+	out := &boot.Exit{Status: e.Code, OOM: e.OOM && e.OwnLimit, Unknown: e.Unknown}
 	if e.Signal != 0 {
-		out.Status, out.Signal = 128+int(e.Signal), signalName(e.Signal)
+		out.Signal = signalName(e.Signal)
 	}
 	return out
 }
@@ -164,22 +201,30 @@ func openAtEnd(path string) *os.File {
 	return f
 }
 
-// send sends all that was written meanwhile.
-func (t *tails) send(s *seam) {
-	t.drain(s, t.stdout, "stdout")
-	t.drain(s, t.stderr, "stderr")
+// send sends what was written meanwhile, and says whether there may be more. It takes no
+// more than a little at a time: whoever writes faster than the other end reads would keep
+// signals and hang-ups from being heard.
+func (t *tails) send(s *seam) (more bool) {
+	out := t.drain(s, t.stdout, "stdout")
+	return t.drain(s, t.stderr, "stderr") || out
 }
 
-func (t *tails) drain(s *seam, f *os.File, stream string) {
-	for f != nil {
-		n, err := f.Read(t.buf[:])
-		if n > 0 && s.send(boot.Reply{Event: boot.EvOutput, Stream: stream, Data: t.buf[:n]}) != nil {
-			return
+const readsATime = 8
+
+func (t *tails) drain(s *seam, f *os.File, stream string) (more bool) {
+	for range readsATime {
+		if f == nil {
+			return false
 		}
-		if err != nil || n == 0 {
-			return
+		n, err := f.Read(t.buf[:])
+		if n == 0 || err != nil {
+			return false
+		}
+		if s.send(boot.Reply{Event: boot.EvOutput, Stream: stream, Data: t.buf[:n]}) != nil {
+			return false
 		}
 	}
+	return true
 }
 
 func (t *tails) close() {

@@ -10,8 +10,16 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 )
 
+// sampler measures for one life of an agent.
+type sampler struct {
+	agent  *Agent
+	failed string          // what the last sample failed of; "" if it did not
+	unseen map[string]bool // ids of sandboxes that could not be measured, each said once
+}
+
 // sampleUntil measures limits often and sandboxes less often, until ctx ends.
 func (a *Agent) sampleUntil(ctx context.Context) {
+	s := sampler{agent: a, unseen: map[string]bool{}}
 	tick := time.NewTicker(a.cfg.SampleLimits)
 	defer tick.Stop()
 	var full time.Time
@@ -21,9 +29,7 @@ func (a *Agent) sampleUntil(ctx context.Context) {
 		if due {
 			full = now
 		}
-		if err := a.sample(ctx, due); err != nil && ctx.Err() == nil {
-			a.cfg.Log.Error("sample failed; the last good one stands", "err", err)
-		}
+		s.sample(ctx, due)
 		select {
 		case <-ctx.Done():
 			return
@@ -32,60 +38,91 @@ func (a *Agent) sampleUntil(ctx context.Context) {
 	}
 }
 
-// sample reads sandboxes first and limits last, so that skew only errs safe.
-func (a *Agent) sample(ctx context.Context, full bool) error {
-	ev := host.Sample{Budget: a.cfg.Budget, Full: full}
+// sample tells the host what was measured. Where nothing could be, that is told too, and
+// nothing is free: room that was not measured is not promised.
+func (s *sampler) sample(ctx context.Context, full bool) {
+	ev, err := s.measure(ctx, full)
+	if err != nil {
+		ev = host.Sample{}
+	}
+	if ctx.Err() == nil {
+		s.say(err)
+	}
+	s.agent.Do(ctx, ev)
+}
+
+// say says that samples fail, or no longer do, once.
+func (s *sampler) say(err error) {
+	switch {
+	case err == nil && s.failed != "":
+		s.agent.cfg.Log.Info("the host is measured again")
+		s.failed = ""
+	case err != nil && s.failed != err.Error():
+		s.agent.cfg.Log.Error("the host cannot be measured; nothing is promised until it can", "err", err)
+		s.failed = err.Error()
+	}
+}
+
+// measure reads sandboxes first and limits last, so that skew only errs safe.
+func (s *sampler) measure(ctx context.Context, full bool) (host.Sample, error) {
+	ev := host.Sample{Budget: s.agent.cfg.Budget, Full: full}
 	if full {
-		view, err := a.View(ctx)
+		view, err := s.agent.View(ctx)
 		if err != nil {
-			return err
+			return ev, err
 		}
-		ev.Sandboxes = a.residents(view.Sandboxes)
+		ev.Sandboxes = s.residents(view.Sandboxes)
 	}
-	limits, err := a.cfg.Machine.Limits(a.cfg.Driver.Parent())
+	limits, err := s.agent.cfg.Machine.Limits(s.agent.cfg.Driver.Parent())
 	if err != nil {
-		return err
+		return ev, err
 	}
-	psi, ok, err := a.cfg.Machine.Pressure("")
+	psi, ok, err := s.agent.cfg.Machine.Pressure("")
 	if err != nil {
-		return err
+		return ev, err
 	}
 	ev.Limits, ev.PSI, ev.Some, ev.FullPSI = limits, ok, psi.SomeAvg10, psi.FullAvg10
-	_, err = a.Do(ctx, ev)
-	return err
+	return ev, nil
 }
 
 // residents measures every sandbox that has a process. One that vanished meanwhile keeps
 // its last figure until its end is told.
-func (a *Agent) residents(sandboxes []host.Sandbox) []host.Resident {
+func (s *sampler) residents(sandboxes []host.Sandbox) []host.Resident {
 	out := make([]host.Resident, 0, len(sandboxes))
+	unseen := map[string]bool{}
 	var table *hostmem.Processes
-	for _, s := range sandboxes {
-		if s.Phase != host.Running {
+	for _, b := range sandboxes {
+		if b.Phase != host.Running {
 			continue
 		}
-		r, err := a.resident(s, &table)
-		if err == nil {
-			out = append(out, host.Resident{ID: s.ID, Bytes: r.Bytes, Swapped: r.Swapped})
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			a.cfg.Log.Error("sandbox not measured", "id", s.ID, "err", err)
+		r, err := s.resident(b, &table)
+		switch {
+		case err == nil:
+			out = append(out, host.Resident{ID: b.ID, Bytes: r.Bytes, Swapped: r.Swapped})
+		case !errors.Is(err, fs.ErrNotExist):
+			unseen[b.ID] = true
+			if !s.unseen[b.ID] {
+				s.agent.cfg.Log.Error("sandbox not measured; its last figure stands", "id", b.ID, "err", err)
+			}
 		}
 	}
+	s.unseen = unseen
 	return out
 }
 
 // resident reads a sandbox's own cgroup, or its process tree where it has none. The table
 // of processes is read once a sample, by the first that needs it.
-func (a *Agent) resident(s host.Sandbox, table **hostmem.Processes) (hostmem.Resident, error) {
-	if s.Process.Cgroup != "" {
-		return a.cfg.Machine.ResidentCgroup(s.Process.Cgroup)
+func (s *sampler) resident(b host.Sandbox, table **hostmem.Processes) (hostmem.Resident, error) {
+	machine := s.agent.cfg.Machine
+	if b.Process.Cgroup != "" {
+		return machine.ResidentCgroup(b.Process.Cgroup)
 	}
 	if *table == nil {
-		t, err := a.cfg.Machine.Processes()
+		t, err := machine.Processes()
 		if err != nil {
 			return hostmem.Resident{}, err
 		}
 		*table = t
 	}
-	return (*table).Resident(s.Process.Pid)
+	return (*table).Resident(b.Process.Pid)
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,8 +21,9 @@ import (
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
-// maxLine bounds one request on the seam; a command with its environment is the largest.
-const maxLine = 4 << 20
+// speaksWithin is how long a connection may be open without a word: one that says nothing
+// is nobody's boot, and would hold a descriptor for ever.
+const speaksWithin = 10 * time.Second
 
 // Listen opens the boot seam. A socket that a killed agent left is replaced; one that
 // answers belongs to another agent and is left alone.
@@ -29,7 +32,7 @@ func (a *Agent) Listen() (net.Listener, error) {
 		c.Close()
 		return nil, fmt.Errorf("the socket %s is another running agent's; stop that one, or use another data directory", a.cfg.Socket)
 	}
-	if err := os.Remove(a.cfg.Socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeSocket(a.cfg.Socket); err != nil {
 		return nil, fmt.Errorf("replace the socket that an earlier agent left: %w", err)
 	}
 	l, err := net.Listen("unix", a.cfg.Socket)
@@ -44,6 +47,21 @@ func (a *Agent) Listen() (net.Listener, error) {
 	return l, nil
 }
 
+// removeSocket removes a socket, and nothing else that a wrong path may name.
+func removeSocket(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%s is there and is no socket; name another path for the boot seam", path)
+	}
+	return os.Remove(path)
+}
+
 // Serve answers on the seam until ctx ends.
 func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { l.Close() })
@@ -52,26 +70,44 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
 	defer boots.Wait()
 	for {
 		c, err := l.Accept()
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				c.Close()
+			}
 			return nil
-		}
-		if err != nil {
+		case scarce(err):
+			// Whoever opened so many connections must not be able to end the agent by it.
+			a.cfg.Log.Error("no boot can connect until others are gone", "err", err)
+			time.Sleep(acceptPause)
+		case err != nil:
 			return fmt.Errorf("accept on the boot seam: %w", err)
+		default:
+			boots.Go(func() { a.serve(ctx, c.(*net.UnixConn)) })
 		}
-		boots.Add(1)
-		go func() {
-			defer boots.Done()
-			a.serve(ctx, c.(*net.UnixConn))
-		}()
 	}
+}
+
+const acceptPause = 100 * time.Millisecond
+
+// scarce says whether an error is of the moment: no file descriptors or memory left, or a
+// caller that was gone before it was heard.
+func scarce(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // seam is one connection: one boot.
 type seam struct {
-	agent *Agent
-	conn  *net.UnixConn
-	lines chan boot.Request // closed when the other end is gone
-	peer  *unix.Ucred
+	agent  *Agent
+	conn   *net.UnixConn
+	lines  chan boot.Request // closed when the other end is gone
+	peer   *unix.Ucred
+	groups []uint32 // the peer's supplementary ones
 
 	sending sync.Mutex // guards writes: whole lines only
 }
@@ -87,8 +123,10 @@ func (a *Agent) serve(ctx context.Context, c *net.UnixConn) {
 	}
 	over := make(chan struct{})
 	defer close(over)
+	c.SetReadDeadline(time.Now().Add(speaksWithin))
 	go s.read(over)
 	first, ok := <-s.lines
+	c.SetReadDeadline(time.Time{})
 	switch {
 	case !ok:
 	case first.Op == boot.OpRedeem:
@@ -108,7 +146,9 @@ func (s *seam) identify() error {
 	}
 	var got error
 	err = raw.Control(func(fd uintptr) {
-		s.peer, got = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if s.peer, got = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); got == nil {
+			s.groups, got = peerGroups(int(fd))
+		}
 	})
 	return errors.Join(err, got)
 }
@@ -116,7 +156,7 @@ func (s *seam) identify() error {
 func (s *seam) read(over <-chan struct{}) {
 	defer close(s.lines)
 	in := bufio.NewScanner(s.conn)
-	in.Buffer(make([]byte, 0, 4096), maxLine)
+	in.Buffer(make([]byte, 0, 4096), boot.MaxLine)
 	for in.Scan() {
 		var q boot.Request
 		if err := json.Unmarshal(in.Bytes(), &q); err != nil {
@@ -130,7 +170,7 @@ func (s *seam) read(over <-chan struct{}) {
 		}
 	}
 	if errors.Is(in.Err(), bufio.ErrTooLong) {
-		s.refuse(api.Refuse(api.BodyTooLarge, "a line is longer than %d bytes", maxLine))
+		s.refuse(api.Refuse(api.BodyTooLarge, "a line is longer than %d bytes", boot.MaxLine))
 	}
 }
 
@@ -217,7 +257,10 @@ func (s *seam) follow(ctx context.Context, b *session) (tracked bool, reason str
 			case q.Op == boot.OpTrack:
 				tracked = s.track(ctx, b, q) || tracked
 			case q.Op == boot.OpDone:
-				s.agent.booter.abandon(b, reasonOf(q))
+				if err := s.agent.booter.over(ctx, b, cmp.Or(q.Reason, "done, as its booter said")); err != nil {
+					s.refuse(err)
+					continue
+				}
 				s.send(boot.Reply{Event: boot.EvDone})
 				return true, ""
 			default:
@@ -227,16 +270,9 @@ func (s *seam) follow(ctx context.Context, b *session) (tracked bool, reason str
 	}
 }
 
-func reasonOf(q boot.Request) string {
-	if q.Reason == "" {
-		return "done, as its booter said"
-	}
-	return q.Reason
-}
-
 // track watches a process that somebody else started.
 func (s *seam) track(ctx context.Context, b *session, q boot.Request) bool {
-	if err := s.trackable(q); err != nil {
+	if err := s.trackable(b.ref.ID, q); err != nil {
 		s.refuse(err)
 		return false
 	}
@@ -250,7 +286,7 @@ func (s *seam) track(ctx context.Context, b *session, q boot.Request) bool {
 		s.refuse(api.Refuse(api.InvalidRequest, "%s", err))
 		return false
 	}
-	if err := s.agent.booter.track(ctx, b.ref, p, q.Cgroup); err != nil {
+	if _, err := s.agent.booter.track(ctx, b.ref, p, q.Cgroup); err != nil {
 		p.Detach()
 		s.refuse(err)
 		return false
@@ -261,7 +297,7 @@ func (s *seam) track(ctx context.Context, b *session, q boot.Request) bool {
 
 // trackable refuses a process that is not the other end's to give, and a cgroup that
 // cannot be measured.
-func (s *seam) trackable(q boot.Request) error {
+func (s *seam) trackable(id string, q boot.Request) error {
 	info, err := os.Stat(fmt.Sprintf("/proc/%d", q.Pid))
 	if err != nil {
 		return api.Refuse(api.InvalidRequest, "pid %d: no such process", q.Pid)
@@ -272,6 +308,9 @@ func (s *seam) trackable(q boot.Request) error {
 	}
 	if q.Cgroup == "" {
 		return nil
+	}
+	if q.Cgroup == s.agent.cfg.Driver.CgroupOf(id) {
+		return api.Refuse(api.InvalidRequest, "cgroup %s is what the agent's own driver would make for this sandbox; use another", q.Cgroup)
 	}
 	if _, err := s.agent.cfg.Machine.ResidentCgroup(q.Cgroup); err != nil {
 		return api.Refuse(api.InvalidRequest, "cgroup %s cannot be measured: %s", q.Cgroup, err)

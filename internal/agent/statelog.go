@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/plimsoll-project/plimsoll/host"
 )
@@ -19,12 +20,14 @@ import (
 // after a crash of the machine nothing that it could say is true any more. The header's
 // boot id says so.
 type stateLog struct {
-	path  string
-	head  header
-	file  *os.File
-	live  map[host.Name][]byte // name -> its last line
-	lines int                  // in the file, live or not
-	torn  bool                 // the last append failed half-way: rewrite before appending
+	path   string
+	head   header
+	lock   *os.File // held for as long as this agent lives
+	file   *os.File
+	live   map[host.Name]host.Record // name -> its last record
+	lines  int                       // in the file, live or not
+	kept   int                       // of them when the file was begun
+	broken bool                      // the last write failed, perhaps half-way: begin a new file before anything else
 }
 
 // header is the first line.
@@ -37,41 +40,48 @@ type header struct {
 
 const (
 	stateVersion = 1
-	// compactAt is how many dead lines are kept before the log is rewritten.
+	// compactAt is how many lines may be added to as many as were kept, and the kept ones
+	// once more, before the file is begun anew: so the cost of that is one line each.
 	compactAt = 4096
 )
 
 // openState reads the log of an earlier life on this boot. fresh is true when there is
 // none to be trusted: no file, another host's, another boot's, another version's, or one
 // whose header is torn; the caller then registers anew.
-func openState(path string, want header, now host.Instant) (l *stateLog, records []host.Record, fresh bool, err error) {
-	l = &stateLog{path: path, head: want, live: map[host.Name][]byte{}}
+func openState(path string, want header) (l *stateLog, records []host.Record, fresh bool, err error) {
+	lock, err := lockState(path)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	l = &stateLog{path: path, head: want, lock: lock, live: map[host.Name]host.Record{}}
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, false, fmt.Errorf("read the agent's state: %w; it must be readable by the user who runs the agent", err)
+		l.close()
+		return nil, nil, false, fmt.Errorf("read the agent's state: %w; it must be a file that the user who runs the agent can read", err)
 	}
 	head, rest, ok := readHeader(data)
 	if !ok || head.Version != stateVersion || head.Host != want.Host || head.BootID != want.BootID {
 		return l, nil, true, nil
 	}
 	l.head = head
-	for _, r := range readRecords(rest) {
-		line, err := json.Marshal(r)
-		if err != nil {
-			return nil, nil, false, err
-		}
-		l.live[r.Name()] = line
-		if r.Expired(now) {
-			delete(l.live, r.Name())
-		}
-	}
-	for name := range l.live {
-		var r host.Record
-		if json.Unmarshal(l.live[name], &r) == nil {
-			records = append(records, r)
-		}
-	}
+	records = readRecords(rest)
+	l.note(records)
 	return l, records, false, nil
+}
+
+// lockState keeps a second agent away from the state: each would undo what the other
+// wrote, and a ticket that one redeemed would be open again for the next. The lock stands
+// beside the file, which is replaced, and ends with the process, however that ends.
+func lockState(path string) (*os.File, error) {
+	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the agent's state: %w; its directory must be there, and writable by the user who runs the agent", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock the agent's state %s: %w; if another agent runs on it, stop that one or use another data directory", path, err)
+	}
+	return f, nil
 }
 
 func readHeader(data []byte) (h header, rest []byte, ok bool) {
@@ -79,86 +89,103 @@ func readHeader(data []byte) (h header, rest []byte, ok bool) {
 	return h, rest, found && json.Unmarshal(line, &h) == nil
 }
 
-// readRecords returns every whole record. What follows a torn line was written after it by
-// the same process, so a torn line can only be the last.
+// readRecords returns every whole record. Nothing is written after a torn line, so that
+// one can only be the last, and nobody was ever answered on the strength of it.
 func readRecords(data []byte) []host.Record {
 	var out []host.Record
-	in := bufio.NewReader(bytes.NewReader(data))
 	for {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return out
-		}
+		line, rest, whole := bytes.Cut(data, []byte("\n"))
 		var r host.Record
-		if json.Unmarshal(line, &r) != nil {
+		if !whole || json.Unmarshal(line, &r) != nil {
 			return out
 		}
-		out = append(out, r)
+		out, data = append(out, r), rest
 	}
 }
 
 // start begins a life under an incarnation, with a compacted file.
-func (l *stateLog) start(incarnation int64) error {
+func (l *stateLog) start(incarnation int64, now host.Instant) error {
 	l.head.Version, l.head.Incarnation = stateVersion, incarnation
-	return l.rewrite()
+	return l.rewrite(now)
 }
 
 // append writes the records of a batch of steps; nothing may be answered before.
-func (l *stateLog) append(records []host.Record) error {
-	var out []byte
-	for _, r := range records {
-		line, err := json.Marshal(r)
-		if err != nil {
-			return fmt.Errorf("encode a state record: %w", err)
-		}
-		l.live[r.Name()] = line
-		if r.Gone {
-			delete(l.live, r.Name())
-		}
-		out = append(append(out, line...), '\n')
-	}
+func (l *stateLog) append(records []host.Record, now host.Instant) error {
+	l.note(records)
 	l.lines += len(records)
-	if l.torn || l.lines > 2*len(l.live)+compactAt {
-		return l.rewrite()
+	if l.broken {
+		return l.mend(now)
 	}
-	if _, err := l.file.Write(out); err != nil {
-		l.torn = true
+	if l.lines > 2*l.kept+compactAt && l.rewrite(now) == nil {
+		return nil // where there is no room for a second file, the first goes on
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	out, err := encode(nil, records)
+	if err == nil {
+		_, err = l.file.Write(out)
+	}
+	if err != nil {
+		l.broken = true
 		return l.explain(err)
 	}
 	return nil
 }
 
-// expire drops records that say nothing any more, so that a rewrite forgets them.
-func (l *stateLog) expire(now host.Instant) {
-	for name, line := range l.live {
-		var r host.Record
-		if json.Unmarshal(line, &r) == nil && r.Expired(now) {
-			delete(l.live, name)
+// mend begins a new file after a failed write, which is the first thing to be tried then.
+func (l *stateLog) mend(now host.Instant) error {
+	if !l.broken {
+		return nil
+	}
+	return l.rewrite(now)
+}
+
+func (l *stateLog) note(records []host.Record) {
+	for _, r := range records {
+		l.live[r.Name()] = r
+		if r.Gone {
+			delete(l.live, r.Name())
 		}
 	}
 }
 
-// rewrite replaces the file by one that holds only what is live.
-func (l *stateLog) rewrite() error {
+func encode(out []byte, records []host.Record) ([]byte, error) {
+	for _, r := range records {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return nil, fmt.Errorf("encode a state record: %w", err)
+		}
+		out = append(append(out, line...), '\n')
+	}
+	return out, nil
+}
+
+// rewrite replaces the file by one that holds only what still says something. It appears
+// whole or not at all.
+func (l *stateLog) rewrite(now host.Instant) error {
+	for name, r := range l.live {
+		if r.Expired(now) {
+			delete(l.live, name)
+		}
+	}
 	tmp := l.path + ".new"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return l.explain(err)
 	}
-	if err := l.writeAll(f); err != nil {
-		f.Close()
-		l.torn = true
-		return l.explain(err)
+	if err = l.writeAll(f); err == nil {
+		err = os.Rename(tmp, l.path)
 	}
-	if err := os.Rename(tmp, l.path); err != nil {
+	if err != nil {
 		f.Close()
-		l.torn = true
+		os.Remove(tmp) // it takes the very room that is lacking
 		return l.explain(err)
 	}
 	if l.file != nil {
 		l.file.Close()
 	}
-	l.file, l.lines, l.torn = f, len(l.live), false
+	l.file, l.lines, l.kept, l.broken = f, len(l.live), len(l.live), false
 	return nil
 }
 
@@ -169,8 +196,12 @@ func (l *stateLog) writeAll(w io.Writer) error {
 		return err
 	}
 	out.Write(append(head, '\n'))
-	for _, line := range l.live {
-		out.Write(append(line, '\n'))
+	for _, r := range l.live {
+		line, err := encode(nil, []host.Record{r})
+		if err != nil {
+			return err
+		}
+		out.Write(line)
 	}
 	return out.Flush()
 }
@@ -180,8 +211,9 @@ func (l *stateLog) explain(err error) error {
 }
 
 func (l *stateLog) close() error {
-	if l.file == nil {
-		return nil
+	err := l.lock.Close()
+	if l.file != nil {
+		err = errors.Join(l.file.Close(), err)
 	}
-	return l.file.Close()
+	return err
 }

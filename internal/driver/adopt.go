@@ -76,7 +76,7 @@ func (d *Driver) known(id, cgroup string) (group, error) {
 	if cgroup == "" {
 		return group{}, nil
 	}
-	if want := path.Join(d.parent, prefix+id); path.Clean("/"+cgroup) != want {
+	if want := d.CgroupOf(id); path.Clean("/"+cgroup) != want {
 		return group{}, fmt.Errorf("cgroup %s is not that of this sandbox, %s: was the agent's cgroup parent changed? Stop the sandbox under the old one first", cgroup, want)
 	}
 	g := d.group(id)
@@ -86,6 +86,9 @@ func (d *Driver) known(id, cgroup string) (group, error) {
 	}
 	return g, nil
 }
+
+// CgroupOf names the cgroup that a sandbox of this driver has, if it has one.
+func (d *Driver) CgroupOf(id string) string { return path.Join(d.parent, prefix+id) }
 
 // Stray is a sandbox's cgroup that nobody knows.
 type Stray struct {

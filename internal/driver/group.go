@@ -37,7 +37,7 @@ func (d *Driver) group(id string) group {
 	if len(d.bases) == 0 {
 		return group{}
 	}
-	g := group{path: filepath.Join(d.parent, prefix+id)}
+	g := group{path: d.CgroupOf(id)}
 	for _, b := range d.bases {
 		g.dirs = append(g.dirs, b.hierarchy.Dir(g.path))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -74,6 +75,10 @@ func (p *Process) strike() {
 	}
 	p.signalTree(unix.SIGKILL)
 }
+
+// Signal passes a signal on to the main process. By then it may have ended, which is no
+// error, and its pid may be another's, which is why nobody should send by that.
+func (p *Process) Signal(sig syscall.Signal) { p.signalMain(sig) }
 
 // signalMain goes by the pidfd, which never means another process. One that has ended needs
 // no signal, so that is no error.
