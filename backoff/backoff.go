@@ -88,13 +88,17 @@ func (b *Backoff) Next(now time.Time, o Outcome, rand uint64) (time.Duration, Ve
 	}
 	left := b.policy.Deadline - now.Sub(b.start)
 	hint, _ := Hint(o, now)
-	if left <= 0 || hint >= left {
+	if left <= 0 || hint >= left || b.crowds(left-hint) {
 		return 0, OutOfPatience
 	}
 	window := min(b.window(), left-hint)
 	b.attempt++
 	return hint + part(window, rand), Retry
 }
+
+// crowds says that too little patience is left for another try: windows that shrink with it
+// would put ever more tries into its last moments.
+func (b *Backoff) crowds(left time.Duration) bool { return b.attempt > 0 && left < b.policy.Base }
 
 func (b *Backoff) window() time.Duration {
 	w := b.policy.Base

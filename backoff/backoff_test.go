@@ -167,3 +167,25 @@ func TestNextAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// Windows shrink with the patience that is left: without an end to that, ever more tries
+// would crowd into its last moments.
+func TestTriesDoNotCrowdAtTheEndOfPatience(t *testing.T) {
+	for seed := range uint64(200) {
+		start := time.Unix(0, 0)
+		b, now, late := backoff.New(backoff.Policy{}, start), start, 0
+		for n := uint64(1); ; n++ {
+			delay, verdict := b.Next(now, backoff.Outcome{Status: 503}, (seed*1_000_003+n)*0x9e3779b97f4a7c15)
+			if verdict != backoff.Retry {
+				break
+			}
+			now = now.Add(delay)
+			if now.Sub(start) > 88*time.Second {
+				late++
+			}
+		}
+		if late > 8 {
+			t.Errorf("seed %d: %d tries in the last two seconds", seed, late)
+		}
+	}
+}

@@ -17,25 +17,18 @@ func (s *seeker) wait(ctx context.Context, w api.Waiting, early bool) error {
 	if s.o.Progress != nil {
 		s.o.Progress(w)
 	}
-	left := time.Until(s.deadline)
-	if left <= 0 {
+	if time.Until(s.deadline) <= 0 {
 		return &StillWaiting{w}
 	}
 	if !early {
 		s.pacer = s.pace(earlyPolls)
 		return nil
 	}
-	in, _ := s.pacer.Next(time.Now(), backoff.Outcome{}, s.c.random())
-	return s.sleep(ctx, lastly(in, left), &StillWaiting{w})
-}
-
-// lastly makes the try that would come shortly before the end of patience the last one, at
-// the end. Windows that shrink with what is left would crowd ever more tries into it.
-func lastly(in, left time.Duration) time.Duration {
-	if left-in < 250*time.Millisecond {
-		return left
+	in, what := s.pacer.Next(time.Now(), backoff.Outcome{}, s.c.random())
+	if what != backoff.Retry {
+		return &StillWaiting{w}
 	}
-	return in
+	return s.sleep(ctx, in, &StillWaiting{w})
 }
 
 // earlyPolls stays below the time in which a waiter that went away still counts as on time.
@@ -44,15 +37,13 @@ var earlyPolls = backoff.Policy{Cap: time.Second}
 // pause waits for the next try, or returns err when the next try would come after the end
 // of patience. It never comes before the server's appointment.
 func (s *seeker) pause(ctx context.Context, err error) error {
-	left := time.Until(s.deadline)
-	if left <= 0 {
+	if time.Until(s.deadline) <= 0 {
 		return err
 	}
 	in, what := s.pacer.Next(time.Now(), outcome(err), s.c.random())
 	if what != backoff.Retry {
 		return err
 	}
-	in = lastly(in, left)
 	if r, ok := api.AsRefusal(err); ok && s.request != nil && r.Receipt != "" {
 		s.request.Receipt = r.Receipt
 	}
