@@ -353,7 +353,7 @@ type AdmissionRequest struct {
 	Labels Labels `json:"labels,omitempty"`
 
 	// MaxQueueAgeMS In queue mode, how long to wait at most, in milliseconds. Then the answer is `queue_timeout`
-	// and the place is gone. By default the pool's `max_queue_age`.
+	// and the place is gone. By default 10 minutes; at most a day. Not in refuse mode.
 	//
 	//
 	// Examples: 300000

@@ -135,7 +135,7 @@ func TestNextStaysWithinPatience(t *testing.T) {
 			hinted := time.Duration(o.RetryMS) * time.Millisecond
 			end := noon.Add(p.Deadline)
 			if v == backoff.OutOfPatience {
-				if now.Before(end) && now.Add(hinted).Before(end) {
+				if now.Add(hinted + p.Base).Before(end) {
 					t.Fatal("gave up with time left")
 				}
 				return

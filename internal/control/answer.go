@@ -1,6 +1,8 @@
 package control
 
 import (
+	"cmp"
+	"maps"
 	"strings"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/table"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
@@ -74,17 +77,22 @@ func (c call) waiting(a admission.Answer) api.Waiting {
 	g, s := c.gateway, a.Standing
 	w := api.Waiting{
 		Code: api.WaitingCapacity, ID: a.Row.ID, Key: a.Row.Key, State: api.AdmissionState(a.Row.State), Pool: a.Row.Pool,
-		WaitingFor: api.WaitingFor(a.Row.WaitingFor), Position: s.Position,
-		QueuedForMS: g.storeNow().Since(a.Row.QueuedAt).Milliseconds(),
+		WaitingFor: lackOf(a.Row), Position: placeOf(a),
+		QueuedForMS: g.queuedFor(a.Row).Milliseconds(),
 		DecisionID:  newID("dec"),
 	}
 	w.PoolBusy, w.Cap = busyOf(s)
 	if s.AtQuota() {
 		w.Use, w.Limit = &s.QuotaUse, &s.QuotaLimit
 	}
-	h := c.appoint(a.Row.Pool, a.Row.Key, s.Position)
+	h := c.appoint(a.Row.Pool, a.Row.Key, w.Position)
 	w.RetryAfterMS, w.PollAfterMS, w.Receipt = h.retry.Milliseconds(), h.poll.Milliseconds(), h.receipt
 	return w
+}
+
+// lackOf is what a row waits for. One that is being placed has its slot.
+func lackOf(r pool.Row) api.WaitingFor {
+	return api.WaitingFor(cmp.Or(r.WaitingFor, pool.ForHost))
 }
 
 // refusal says a no with everything that it rests on.
@@ -101,11 +109,12 @@ func (c call) refusal(a admission.Answer) error {
 	if a.Code == api.QueueTimeout {
 		f.TimedOut, f.QueuedFor = true, a.Row.EndedAt.Since(a.Row.QueuedAt)
 	}
-	if len(a.Tally) > 0 {
-		f.Hosts = a.Tally
-	}
+	f.Hosts = refusing(a.Tally)
 	if r.Detail == "" {
 		r.Detail = c.explain(a)
+	}
+	if pinned := a.Row.Contents.Host; pinned != "" && !a.Row.Prefer && r.WhoseNo() == api.ScopeFleet && len(f.Hosts) > 0 {
+		r.Scope, r.Remedy = api.ScopeHost, c.elsewhere(pinned)
 	}
 	if r.Code.Meaning().Retryable() {
 		h := c.appoint(a.Row.Pool, c.key, placeOf(a))
@@ -114,12 +123,35 @@ func (c call) refusal(a admission.Answer) error {
 	return c.gateway.refused(r, c.who, a.Row.Class, a.Row.Pool)
 }
 
-// placeOf is the caller's place in a line; one that was refused holds none.
-func placeOf(a admission.Answer) int64 {
-	if a.Row.State == pool.Waiting {
-		return a.Standing.Position
+// refusing is the tally without the hosts that were left out because they had refused
+// already: they stand in it under their own reason.
+func refusing(t admission.Tally) map[string][]string {
+	out := maps.Clone(t)
+	delete(out, admission.Excluded)
+	return out
+}
+
+// elsewhere tells a caller who may have just one host whether to wait for it or to move.
+func (c call) elsewhere(pinned string) string {
+	g := c.gateway
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, ok := g.table.Pick(g.Now(), &c.ask, &table.PickOptions{Exclude: []string{pinned}}); ok {
+		return "another host has room now: ask without requiring " + pinned + ", or ask again after Retry-After"
 	}
-	return 0
+	return "no other host has room either: ask again after Retry-After, or use queue mode"
+}
+
+// placeOf is the caller's place among those who wait for the same; one that was refused
+// holds none. Waiters for a host stand behind those of their kind alone: others pass.
+func placeOf(a admission.Answer) int64 {
+	switch {
+	case a.Row.State != pool.Waiting:
+		return 0
+	case a.Row.WaitingFor == pool.ForHost:
+		return a.Standing.SameHostless + 1
+	}
+	return a.Standing.Position
 }
 
 // explain is the one line that says whose no it is, with its numbers.
@@ -149,9 +181,20 @@ func tallyLine(t admission.Tally) string {
 	}
 	var parts []string
 	for _, reason := range t.Reasons() {
-		parts = append(parts, reason+": "+strings.Join(t[reason], ", "))
+		if reason != admission.Excluded {
+			parts = append(parts, reason+": "+firstOf(t[reason]))
+		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+// firstOf names a few ids, and counts the rest.
+func firstOf(ids []string) string {
+	const few = 8
+	if len(ids) <= few {
+		return strings.Join(ids, ", ")
+	}
+	return strings.Join(ids[:few], ", ") + " and " + itoa(int64(len(ids)-few)) + " more"
 }
 
 func fmtPool(name string, s pool.Standing) string {
@@ -186,7 +229,7 @@ func (g *Gateway) show(r pool.Row) api.Admission {
 	if r.State == pool.Waiting {
 		a.Waiting = &api.Waiting{
 			Code: api.WaitingCapacity, ID: r.ID, Key: r.Key, State: api.AdmissionState(r.State), Pool: r.Pool,
-			WaitingFor: api.WaitingFor(r.WaitingFor), QueuedForMS: g.storeNow().Since(r.QueuedAt).Milliseconds(),
+			WaitingFor: lackOf(r), QueuedForMS: g.queuedFor(r).Milliseconds(),
 		}
 	}
 	return a
@@ -204,9 +247,19 @@ func labelsOf(canonical string) api.Labels {
 		return nil
 	}
 	out := api.Labels{}
-	for _, pair := range strings.Split(canonical, ",") {
-		name, value, _ := strings.Cut(pair, "=")
-		out[name] = value
+	for _, l := range wantedLabels(canonical) {
+		out[l.Name] = l.Value
+	}
+	return out
+}
+
+// wantedLabels reads a row's labels, which are sorted by name.
+func wantedLabels(canonical string) []gate.Label {
+	var out []gate.Label
+	for pair := range strings.SplitSeq(canonical, ",") {
+		if name, value, ok := strings.Cut(pair, "="); ok {
+			out = append(out, gate.Label{Name: name, Value: value})
+		}
 	}
 	return out
 }

@@ -66,7 +66,6 @@ type Gateway struct {
 // loaded is the configuration in force.
 type loaded struct {
 	generation int64
-	document   string
 	fleet      *config.Fleet
 }
 
@@ -75,6 +74,8 @@ type attached struct {
 	link    Link
 	verdict host.Verdict
 	heardAt time.Duration
+	heard   bool
+	pools   map[string]string // admission id -> pool, of what the host is known to hold
 }
 
 // New returns a replica that knows no host and no limits: Load and Attach follow.
@@ -101,14 +102,16 @@ func (g *Gateway) Load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the configuration in force: %w", err)
 	}
-	if old := g.fleet.Load(); c.Generation == 0 || (old != nil && old.generation == c.Generation) {
+	old := g.fleet.Load()
+	if c.Generation == 0 || (old != nil && old.generation >= c.Generation) {
 		return nil
 	}
 	fleet, err := config.ParseFleet(fmt.Sprintf("generation %d", c.Generation), []byte(c.Document))
 	if err != nil {
 		return fmt.Errorf("the configuration in force is not readable by this version: %w", err)
 	}
-	g.fleet.Store(&loaded{generation: c.Generation, document: c.Document, fleet: fleet})
+	// Somebody may have loaded a later one meanwhile; the next Load looks again.
+	g.fleet.CompareAndSwap(old, &loaded{generation: c.Generation, fleet: fleet})
 	return nil
 }
 

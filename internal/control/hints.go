@@ -25,15 +25,49 @@ func (g *Gateway) rateOf(name string) *rate {
 	return r
 }
 
-// freed counts a slot that was given back.
-func (g *Gateway) freed(ctx context.Context, id string) {
-	row, found, err := g.Store.ByID(ctx, id)
-	if err != nil || !found {
-		return
+// freed counts a slot of a pool that was given back.
+func (g *Gateway) freed(poolName string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rateOf(poolName).slots.Observe(g.Now(), 1)
+}
+
+// placed notes the pool of what a host holds now, so that its end counts for that pool's
+// rate without asking the store.
+func (g *Gateway) placed(r pool.Row) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a := g.hosts[r.Host]; a != nil {
+		a.pools[r.ID] = r.Pool
+	}
+}
+
+// holds notes all that a host holds by the store's word, and forgets what ended unseen.
+func (g *Gateway) holds(hostID string, rows []pool.Row) {
+	pools := make(map[string]string, len(rows))
+	for _, r := range rows {
+		pools[r.ID] = r.Pool
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.rateOf(row.Pool).slots.Observe(g.Now(), 1)
+	g.hosts[hostID].pools = pools
+}
+
+// over counts the end of what a host held. One that was never noted is not counted: a rate
+// is an estimate, and whose pool it was is not worth a question to the store.
+func (g *Gateway) over(hostID, id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	a := g.hosts[hostID]
+	if name, ok := a.pools[id]; ok {
+		delete(a.pools, id)
+		g.rateOf(name).slots.Observe(g.Now(), 1)
+	}
+}
+
+// later is an appointment for a caller who waits for nothing that is measured.
+func (g *Gateway) later() time.Duration {
+	return hint.Appointment(hint.InQueue(1), 0, hint.DefaultBounds(), g.Rand())
 }
 
 // appointment is when a caller should come back.
@@ -91,10 +125,16 @@ func (c call) waitedFor(r pool.Row) (time.Duration, bool) {
 	return 0, false
 }
 
-// storeNow is the store's clock as this replica last compared it with its own: for people
-// and figures, never for a decision.
+// storeNow is the store's clock as this replica last compared it with its own, late by the
+// way there and back: for people and figures, never for a decision.
 func (g *Gateway) storeNow() pool.Time {
 	return pool.Time(g.Now().Milliseconds() + g.storeOffset.Load())
+}
+
+// queuedFor is how long a row has been in the line. Clocks that were compared may still
+// disagree by a little; nobody has waited for less than nothing.
+func (g *Gateway) queuedFor(r pool.Row) time.Duration {
+	return max(g.storeNow().Since(r.QueuedAt), 0)
 }
 
 // compareClocks reads the store's clock.

@@ -20,7 +20,7 @@ const (
 // Attach lets the gateway place on a host and hear it, until ctx ends.
 func (g *Gateway) Attach(ctx context.Context, link Link, feed Feed) error {
 	g.mu.Lock()
-	g.hosts[link.ID()] = &attached{link: link}
+	g.hosts[link.ID()] = &attached{link: link, pools: map[string]string{}}
 	g.table.Register(table.Registration{Host: link.ID()})
 	g.mu.Unlock()
 	if v, err := link.Verdict(ctx); err == nil {
@@ -36,19 +36,33 @@ func (g *Gateway) observe(v host.Verdict) {
 	tv := tableVerdict(v)
 	g.mu.Lock()
 	taken, err := g.table.Observe(&tv, now)
-	roomier := false
+	news := false
 	if a := g.hosts[v.Host]; a != nil && taken {
-		roomier = v.Admittable > a.verdict.Admittable
-		a.verdict, a.heardAt = v, now
+		news = roomier(&v, &a.verdict)
+		a.verdict, a.heardAt, a.heard = v, now, true
 	}
 	g.mu.Unlock()
 	if err != nil {
 		g.Metrics.InvalidReports.Inc()
 		g.Log.Debug("report not taken", "host", v.Host, "err", err)
 	}
-	if roomier {
-		g.wakes.wakeAll()
+	if news {
+		g.wakes.wake()
 	}
+}
+
+// roomier says whether a host may take what it could not before: more memory (which an
+// opened intake shows as), or more of a dimension.
+func roomier(v, was *host.Verdict) bool {
+	if v.Admittable > was.Admittable {
+		return true
+	}
+	for i, d := range v.Dims {
+		if i < len(was.Dims) && d.N > was.Dims[i].N {
+			return true
+		}
+	}
+	return false
 }
 
 func tableVerdict(v host.Verdict) table.Verdict {
@@ -69,7 +83,7 @@ func (g *Gateway) link(id string) (l Link, last host.Verdict, silent bool) {
 	if a == nil {
 		return nil, host.Verdict{}, true
 	}
-	return a.link, a.verdict, g.Now()-a.heardAt >= g.silentAfter()
+	return a.link, a.verdict, !a.heard || g.Now()-a.heardAt >= g.silentAfter()
 }
 
 func (g *Gateway) silentAfter() time.Duration {
@@ -129,7 +143,10 @@ func (t *tending) run(ctx context.Context, feed Feed) error {
 	}
 }
 
+// hear takes news in. The verdict comes first: a store that is slow to write must not make
+// the host look silent.
 func (t *tending) hear(ctx context.Context, n host.News) {
+	t.gateway.observe(n.Verdict)
 	for _, ref := range n.Tracks {
 		if _, err := t.gateway.Store.Track(ctx, ref.ID, ref.Epoch); err != nil {
 			t.gateway.Log.Warn("a boot was not written; it is when the host is next reconciled", "id", ref.ID, "err", err)
@@ -139,7 +156,6 @@ func (t *tending) hear(ctx context.Context, n host.News) {
 		t.ends[host.Ref{ID: e.ID, Epoch: e.Epoch}] = e
 	}
 	t.write(ctx)
-	t.gateway.observe(n.Verdict)
 }
 
 // write writes every end that was heard, and acknowledges what the store has.
@@ -160,11 +176,11 @@ func (t *tending) write(ctx context.Context) {
 			t.gateway.Log.Debug("an end was not acknowledged; the host tells it again", "id", e.ID, "err", err)
 		}
 		if written {
-			t.gateway.freed(ctx, e.ID)
+			t.gateway.over(t.link.ID(), e.ID)
 		}
 	}
 	if freed {
-		t.gateway.wakes.wakeAll()
+		t.gateway.wakes.wake()
 	}
 }
 
@@ -188,8 +204,10 @@ func (t *tending) reconcile(ctx context.Context) {
 		g.Log.Warn("host not reconciled", "host", t.link.ID(), "err", err)
 		return
 	}
+	g.holds(t.link.ID(), rows)
 	_, ends, err := t.link.Holding(ctx)
 	if err != nil {
+		g.Log.Debug("host not reconciled", "host", t.link.ID(), "err", err)
 		return
 	}
 	for _, e := range ends {

@@ -16,11 +16,11 @@ import (
 
 // Hosts lists the hosts with what each may still promise.
 func (g *Gateway) Hosts(ctx context.Context) ([]api.Host, error) {
-	var out []api.Host
+	out := []api.Host{}
 	for _, link := range g.links() {
 		h, err := g.host(ctx, link)
 		if err != nil {
-			return nil, err
+			h = g.lastWord(link.ID()) // heard or not, it is there
 		}
 		h.Sandboxes = nil
 		out = append(out, h)
@@ -43,19 +43,37 @@ func (g *Gateway) host(ctx context.Context, link Link) (api.Host, error) {
 		g.Log.Warn("host not seen", "host", link.ID(), "err", err)
 		return api.Host{}, api.Refuse(api.HostSilent, "host %s did not answer", link.ID())
 	}
-	g.mu.Lock()
-	heard := (g.Now() - g.hosts[link.ID()].heardAt).Milliseconds()
-	g.mu.Unlock()
 	h := showHost(v, g.Wall())
-	h.HeardMSAgo = &heard
+	h.HeardMSAgo = g.heardAgo(link.ID())
 	return h, nil
+}
+
+// heardAgo is the age of a host's newest word; nil before the first.
+func (g *Gateway) heardAgo(id string) *int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	a := g.hosts[id]
+	if !a.heard {
+		return nil
+	}
+	ms := (g.Now() - a.heardAt).Milliseconds()
+	return &ms
+}
+
+// lastWord shows a host that does not answer as it was last heard.
+func (g *Gateway) lastWord(id string) api.Host {
+	_, v, _ := g.link(id)
+	h := showHost(host.View{Config: host.Config{ID: id, Mode: v.Mode, Labels: v.Labels}, Verdict: v}, g.Wall())
+	h.FreeMB, h.HeardMSAgo = v.Free.FloorMiB(), g.heardAgo(id)
+	return h
 }
 
 // showHost says a view in the units of the wire: what a host has is rounded down, what it
 // must give up.
 func showHost(v host.View, wall time.Time) api.Host {
 	h := api.Host{
-		ID: v.Config.ID, Mode: api.ChargeMode(v.Config.Mode.String()), Enforcement: api.EnforcementEnforce,
+		Limits: make([]api.Limit, 0, len(v.Limits)),
+		ID:     v.Config.ID, Mode: api.ChargeMode(v.Config.Mode.String()), Enforcement: api.EnforcementEnforce,
 		Intake: api.Intake(v.Verdict.Intake.String()), IntakeReason: string(v.Shut), BindingLimit: v.Binding,
 		FreeMB: v.Account.Free.FloorMiB(), HeadroomMB: v.Account.Headroom.CeilMiB(),
 		UnresidentMB: v.Account.Unresident.CeilMiB(), ReservedMB: v.Account.Reserved.CeilMiB(),
@@ -109,7 +127,7 @@ func (g *Gateway) Pools(ctx context.Context, who *config.Consumer) (api.PoolList
 	if err != nil {
 		return api.PoolList{}, api.Refuse(api.Unavailable, "the store could not be read")
 	}
-	out := api.PoolList{}
+	out := api.PoolList{Pools: make([]api.Pool, 0, len(lines))}
 	if fleet := g.Fleet(); fleet != nil {
 		out.Ceiling = ceilingOf(fleet)
 	}
@@ -155,7 +173,7 @@ func (g *Gateway) Config(ctx context.Context) (api.ConfigDocument, error) {
 	if err != nil {
 		return api.ConfigDocument{}, api.Refuse(api.Unavailable, "the store could not be read")
 	}
-	return api.ConfigDocument{Generation: c.Generation, Document: c.Document, AppliedBy: c.By, AppliedAt: wireTime(c.AppliedAt)}, nil
+	return showConfig(c), nil
 }
 
 // Apply replaces the configuration by compare-and-set. A document with any fault changes nothing.
@@ -164,19 +182,38 @@ func (g *Gateway) Apply(ctx context.Context, by string, change api.ConfigChange)
 	if err != nil {
 		return api.ConfigDocument{}, err
 	}
-	_, ok, err := g.Store.Apply(ctx, Config{Generation: change.Generation, Document: change.Document, By: by}, fleet.Settings())
+	c := Config{Generation: change.Generation, Document: change.Document, By: by}
+	_, ok, err := g.Store.Apply(ctx, c, fleet.Settings())
+	if err != nil {
+		g.Log.Error("store transition failed; its outcome is unknown", "call", "apply", "err", err)
+	}
+	inForce, errRead := g.Store.Config(ctx)
+	c.Generation++
 	switch {
-	case err != nil:
-		g.Log.Error("configuration not applied", "err", err)
-		return api.ConfigDocument{}, api.Refuse(api.Unavailable, "the store could not be written; read the configuration to learn which one is in force")
-	case !ok:
-		return api.ConfigDocument{}, api.Refuse(api.GenerationConflict, "generation %d is not the one in force", change.Generation)
+	case errRead == nil && same(inForce, c):
+		c = inForce
+	case ok: // it was in force, and perhaps no longer is
+	case err != nil || errRead != nil:
+		return api.ConfigDocument{}, api.Refuse(api.Unavailable, "the store did not answer; apply the same again, or read which one is in force")
+	default:
+		return api.ConfigDocument{}, api.Refuse(api.GenerationConflict, "generation %d is not the one in force, which is %d", change.Generation, inForce.Generation)
 	}
 	if err := g.Load(ctx); err != nil {
 		g.Log.Error("configuration applied, but not loaded here", "err", err)
 	}
-	g.wakes.wakeAll()
-	return g.Config(ctx)
+	g.wakes.wake()
+	return showConfig(c), nil
+}
+
+// same says whether what is in force is this very change: it may have been written, and its
+// answer lost, so that asking twice is safe.
+func same(inForce, c Config) bool {
+	c.AppliedAt = inForce.AppliedAt
+	return inForce == c
+}
+
+func showConfig(c Config) api.ConfigDocument {
+	return api.ConfigDocument{Generation: c.Generation, Document: c.Document, AppliedBy: c.By, AppliedAt: wireTime(c.AppliedAt)}
 }
 
 // Ready says whether this replica can admit, and if not, why.

@@ -51,25 +51,46 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// refused counts a refusal, names it, and logs it with its reasons.
-func (g *Gateway) refused(err error, who *config.Consumer, class, poolName string) error {
-	r, ok := api.AsRefusal(err)
-	if !ok {
-		return err
+// Refused is what stands before every no that leaves, once for each: it names, counts and
+// logs it, and sees to it that no "not now" goes without an appointment. who is nil for a
+// caller that nobody knows.
+func (g *Gateway) Refused(r *api.Refusal, who *config.Consumer) *api.Refusal {
+	if r.DecisionID == "" {
+		g.tell(r, who, "", "")
 	}
-	r.DecisionID = newID("dec")
-	if fleet := g.Fleet(); fleet != nil {
-		if _, known := fleet.Class(class); !known {
-			class = ""
-		}
-	}
-	g.Metrics.Refusals.WithLabelValues(string(r.Code), poolName, class, who.Name).Inc()
-	g.Log.Info("refused", "decision", r.DecisionID, "code", r.Code, "detail", r.Detail, "pool", poolName, "class", class, "consumer", who.Name)
 	return r
+}
+
+// refused is Refused where class and pool are known.
+func (g *Gateway) refused(err error, who *config.Consumer, class, poolName string) error {
+	if r, ok := api.AsRefusal(err); ok && r.DecisionID == "" {
+		g.tell(r, who, class, poolName)
+	}
+	return err
+}
+
+func (g *Gateway) tell(r *api.Refusal, who *config.Consumer, class, poolName string) {
+	r.DecisionID = newID("dec")
+	if r.Code.Meaning().Retryable() && r.RetryAfter == 0 {
+		r.RetryAfter = g.later()
+	}
+	// What a caller makes up must not become a label: the store of the metrics never forgets.
+	if fleet := g.Fleet(); fleet == nil {
+		class = ""
+	} else if _, known := fleet.Class(class); !known {
+		class = ""
+	}
+	consumer := ""
+	if who != nil {
+		consumer = who.Name
+	}
+	g.Metrics.Refusals.WithLabelValues(string(r.Code), poolName, class, consumer).Inc()
+	g.Log.Info("refused", "decision", r.DecisionID, "code", r.Code, "detail", r.Detail, "pool", poolName, "class", class, "consumer", consumer)
 }
 
 // admitted counts a yes, and how long its caller waited for it.
 func (g *Gateway) admitted(c call, r pool.Row) {
+	g.placed(r)
 	g.Metrics.Admissions.WithLabelValues(r.Pool, r.Class, r.Consumer).Inc()
 	if waited, ok := c.waitedFor(r); ok {
 		g.Metrics.ToSuccess.Observe(waited.Seconds())

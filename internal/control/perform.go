@@ -12,7 +12,7 @@ import (
 )
 
 // drive runs one passage to its answer. It goes on when its caller hangs up, so that
-// nothing stays half done; every effect has a deadline of its own.
+// nothing stays half done; it has a deadline of its own, and so has each question to a host.
 func (g *Gateway) drive(ctx context.Context, req admission.Request, pin table.PickOptions) admission.Answer {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedFor)
 	defer cancel()
@@ -57,7 +57,7 @@ func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Eve
 	case admission.NoRoom:
 		c, err := store.NoRoom(ctx, e.ID, e.Gen, true, d.req.Claim.Present)
 		if err == nil {
-			d.gateway.wakes.wakeAll()
+			d.gateway.wakes.slotBack(e.ID)
 		}
 		return admission.NoRoomed{Result: c, Failed: d.failed(err)}
 	case admission.Keep:
@@ -71,7 +71,7 @@ func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Eve
 		row, found, err := store.ByID(ctx, e.ID)
 		return admission.RowRead{Row: row, Found: found, Failed: d.failed(err)}
 	case admission.Sweep:
-		d.gateway.sweepFor(ctx, &d.req.Ask, &d.pin)
+		d.gateway.sweepFor(ctx, d.req.Claim.Contents.Kind(), &d.req.Ask, &d.pin)
 		return admission.Swept{}
 	case admission.Pause:
 		d.pause(ctx)
@@ -98,14 +98,12 @@ func (d *driving) pick(exclude []string) admission.Event {
 	defer g.mu.Unlock()
 	c, ok := g.table.Pick(g.Now(), &d.req.Ask, &opts)
 	if !ok {
-		return admission.Picked{Tally: tallyOf(g.table.Explain(g.Now(), &d.req.Ask, &opts, tallyIDs))}
+		// Every id, so that the counts are true; the surface names the first few.
+		return admission.Picked{Tally: tallyOf(g.table.Explain(g.Now(), &d.req.Ask, &opts, g.table.Len()))}
 	}
 	d.charge = g.table.Charge(c.Ref, &d.req.Ask)
 	return admission.Picked{Host: c.Host}
 }
-
-// tallyIDs is how many host ids a refusal names for each reason.
-const tallyIDs = 8
 
 // tallyOf says the table's reasons in the passage's words.
 func tallyOf(t table.Tally) admission.Tally {
@@ -235,7 +233,7 @@ func (g *Gateway) depart(ctx context.Context, id string) admission.Answer {
 	for e.Do != admission.Reply {
 		e = d.Step(g.leave(ctx, e))
 	}
-	g.wakes.wakeAll()
+	g.wakes.wake()
 	return e.Reply
 }
 
@@ -248,10 +246,12 @@ func (g *Gateway) leave(ctx context.Context, e admission.Effect) admission.Event
 	case admission.Vacate:
 		return g.vacate(ctx, e)
 	case admission.End:
-		_, _, err := g.Store.End(ctx, e.ID, e.Gen, pool.Released, "released by the caller")
-		row, _, errRow := g.Store.ByID(ctx, e.ID)
-		g.freed(ctx, e.ID)
-		return admission.Ended{Row: row, Failed: err != nil || errRow != nil}
+		written, _, err := g.Store.End(ctx, e.ID, e.Gen, pool.Released, "released by the caller")
+		row, found, errRow := g.Store.ByID(ctx, e.ID)
+		if written {
+			g.freed(row.Pool)
+		}
+		return admission.Ended{Row: row, Failed: err != nil || errRow != nil || !found}
 	}
 	return nil
 }

@@ -38,10 +38,10 @@ func (g *Gateway) Admit(ctx context.Context, who *config.Consumer, q api.Admissi
 	if err != nil {
 		return Outcome{}, g.refused(err, who, q.Class, "")
 	}
-	c := call{gateway: g, who: who, ask: req.Ask, key: q.Key, receipt: q.Receipt}
 	if err := g.possible(&req.Ask, &pin); err != nil {
 		return Outcome{}, g.refused(err, who, q.Class, req.Claim.Pool)
 	}
+	c := call{gateway: g, who: who, ask: req.Ask, key: q.Key, receipt: q.Receipt}
 	return c.finish(g.drive(ctx, req, pin))
 }
 
@@ -53,7 +53,10 @@ func (g *Gateway) request(who *config.Consumer, q api.AdmissionRequest) (admissi
 		return none, table.PickOptions{}, api.Refuse(api.Unavailable, "no configuration is in force yet; apply one with plimsoll config apply")
 	}
 	class, ok := fleet.Class(q.Class)
-	if !ok {
+	switch {
+	case !namePattern.MatchString(q.Class):
+		return none, table.PickOptions{}, api.Refuse(api.InvalidRequest, "class: write 1 to 128 of A-Z a-z 0-9 . _ : -")
+	case !ok:
 		return none, table.PickOptions{}, api.Refuse(api.UnknownClass, "class %q; the configuration has %s", q.Class, strings.Join(classNames(fleet), ", "))
 	}
 	ask, contents, err := class.Ask(q.MemoryMB, q.CPU, q.Template, q.Labels)
@@ -73,14 +76,20 @@ func (g *Gateway) request(who *config.Consumer, q api.AdmissionRequest) (admissi
 	return admission.Request{Claim: claim, Ask: ask}, pin, err
 }
 
-var keyPattern = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+// namePattern is what the contract takes as a key and as a name.
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+
+// longestReceipt is the contract's; ours are far shorter.
+const longestReceipt = 1024
 
 func claimOf(who *config.Consumer, q api.AdmissionRequest) (pool.Claim, error) {
-	if !keyPattern.MatchString(q.Key) {
+	switch {
+	case !namePattern.MatchString(q.Key):
 		return pool.Claim{}, api.Refuse(api.InvalidRequest, "key: write 1 to 128 of A-Z a-z 0-9 . _ : -")
-	}
-	if q.Mode != "" && !q.Mode.Valid() {
+	case q.Mode != "" && !q.Mode.Valid():
 		return pool.Claim{}, api.Refuse(api.InvalidRequest, "mode: %q is neither refuse nor queue", q.Mode)
+	case len(q.Receipt) > longestReceipt:
+		return pool.Claim{}, api.Refuse(api.InvalidRequest, "receipt: longer than any that was given out")
 	}
 	c := pool.Claim{ID: newID("adm"), Consumer: who.Name, Key: q.Key, Mode: pool.Mode(cmp.Or(q.Mode, api.WaitModeRefuse)), MaxQueueAge: defaultMaxQueueAge}
 	if q.MaxQueueAgeMS == nil {
@@ -100,6 +109,8 @@ func pinOf(who *config.Consumer, pin *api.HostPin) (table.PickOptions, error) {
 	switch {
 	case pin == nil:
 		return table.PickOptions{}, nil
+	case !namePattern.MatchString(pin.ID):
+		return table.PickOptions{}, api.Refuse(api.InvalidRequest, "host.id: write 1 to 128 of A-Z a-z 0-9 . _ : -")
 	case !pin.Mode.Valid():
 		return table.PickOptions{}, api.Refuse(api.InvalidRequest, "host.mode: %q is neither require nor prefer", pin.Mode)
 	case !who.PinHosts:
@@ -111,7 +122,8 @@ func pinOf(who *config.Consumer, pin *api.HostPin) (table.PickOptions, error) {
 }
 
 // possible refuses what no registered host could ever hold, silent and cordoned ones
-// included, before anything is claimed. It never queues.
+// included, before anything is claimed. It never queues. A host that was not measured yet
+// could hold anything, so far as is known: a never must not come from ignorance.
 func (g *Gateway) possible(ask *gate.Ask, pin *table.PickOptions) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -121,14 +133,24 @@ func (g *Gateway) possible(ask *gate.Ask, pin *table.PickOptions) error {
 	if g.table.Len() == 0 {
 		return api.Refuse(api.NoHealthyAgents, "no host agent is registered")
 	}
-	if !g.table.Feasible(ask) {
+	if !g.table.Feasible(ask) && !g.anyUnmeasured() {
 		return api.Refuse(api.Infeasible, "%s of memory, its labels or dimensions are more than any registered host could hold, were it empty", ask.Memory)
 	}
 	return nil
 }
 
-// Attempt is POST …/attempt: it tries at once, and then again whenever something may have
-// become free, for as long as the caller waits.
+// anyUnmeasured says whether some host has not told its limits yet; g.mu must be held.
+func (g *Gateway) anyUnmeasured() bool {
+	for _, a := range g.hosts {
+		if a.verdict.Limit == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Attempt is POST …/attempt: it tries at once, and then again whenever it has a turn, for
+// as long as the caller waits.
 func (g *Gateway) Attempt(ctx context.Context, who *config.Consumer, key string, wait time.Duration) (Outcome, error) {
 	row, err := g.find(ctx, who, key)
 	if err != nil {
@@ -137,8 +159,10 @@ func (g *Gateway) Attempt(ctx context.Context, who *config.Consumer, key string,
 	req, pin, c := g.again(who, row)
 	req.Claim.Attempt = true
 	deadline := g.Now() + min(wait, longestPoll)
+	me := g.wakes.join(row)
+	defer g.wakes.leave(me)
+	var had *turn
 	for {
-		woken := g.wakes.next()
 		held := deadline > g.Now()
 		req.Claim.Present = 0
 		if held {
@@ -148,10 +172,11 @@ func (g *Gateway) Attempt(ctx context.Context, who *config.Consumer, key string,
 		if answer.Kind != admission.Wait || !held {
 			return c.finish(answer)
 		}
-		g.hold(ctx, woken, deadline)
+		g.wakes.failed(me, answer.Row.WaitingFor, had)
+		had = g.hold(ctx, me, deadline)
 		if ctx.Err() != nil || g.stopped() {
 			g.hangUp(ctx, row.ID)
-			return Outcome{}, api.Refuse(api.Unavailable, "this replica is stopping; the place is kept, attempt at another address")
+			return Outcome{}, g.refused(api.Refuse(api.Unavailable, "this replica is stopping; the place is kept, attempt at another address"), who, row.Class, row.Pool)
 		}
 	}
 }
@@ -160,16 +185,18 @@ func (g *Gateway) Attempt(ctx context.Context, who *config.Consumer, key string,
 // since room can come without any news of it here.
 const presentEvery = 2 * time.Second
 
-// hold waits for a reason to try again.
-func (g *Gateway) hold(ctx context.Context, woken <-chan struct{}, deadline time.Duration) {
+// hold waits for a reason to try again, and returns the turn if that is the reason.
+func (g *Gateway) hold(ctx context.Context, w *waiter, deadline time.Duration) *turn {
 	t := time.NewTimer(min(presentEvery, max(deadline-g.Now(), 0)))
 	defer t.Stop()
 	select {
-	case <-woken:
+	case mine := <-w.turn:
+		return &mine
 	case <-t.C:
 	case <-ctx.Done():
 	case <-g.stopping:
 	}
+	return nil
 }
 
 func (g *Gateway) stopped() bool {
@@ -216,7 +243,7 @@ func (g *Gateway) again(who *config.Consumer, row pool.Row) (admission.Request, 
 }
 
 // askOf is what a row asks of a host. Its class may have left the configuration since: then
-// it is charged in full, which is never too little.
+// its reserve is the whole, which is never too little.
 func askOf(fleet *config.Fleet, row pool.Row) gate.Ask {
 	if fleet != nil {
 		if class, ok := fleet.Class(row.Class); ok {
@@ -225,7 +252,7 @@ func askOf(fleet *config.Fleet, row pool.Row) gate.Ask {
 	}
 	return gate.Ask{
 		Class: row.Class, Template: row.Template, Memory: gate.FromMiB(row.MemoryMB),
-		CPUMilli: row.CPUMilli, Stateful: true, Rule: gate.DefaultReserveRule(),
+		CPUMilli: row.CPUMilli, Stateful: row.Stateful, Rule: gate.ReserveRule{Permille: 1000}, Labels: wantedLabels(row.Labels),
 	}
 }
 
@@ -302,22 +329,21 @@ func (g *Gateway) List(ctx context.Context, who *config.Consumer, f Filter) ([]a
 		f.Consumer = who.Name
 	}
 	limit := f.Limit
-	f.Limit++
+	f.Limit = 0 // the store lists by id: the newest are not among its first
 	rows, err := g.Store.List(ctx, f)
 	if err != nil {
 		g.Log.Error("store not read", "err", err)
 		return nil, false, api.Refuse(api.Unavailable, "the store could not be read")
 	}
-	truncated := len(rows) > limit
-	rows = rows[:min(limit, len(rows))]
 	slices.SortFunc(rows, func(a, b pool.Row) int {
 		return cmp.Or(cmp.Compare(createdAt(b), createdAt(a)), cmp.Compare(a.ID, b.ID))
 	})
-	out := make([]api.Admission, 0, len(rows))
-	for _, r := range rows {
+	shown := rows[:min(limit, len(rows))]
+	out := make([]api.Admission, 0, len(shown))
+	for _, r := range shown {
 		out = append(out, g.show(r))
 	}
-	return out, truncated, nil
+	return out, len(shown) < len(rows), nil
 }
 
 func classNames(f *config.Fleet) []string {

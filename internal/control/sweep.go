@@ -64,8 +64,7 @@ func (s *sweeper) lead(kind string, sweep func()) {
 
 // sweepFor asks the most promising hosts for their newest word: no capacity refusal
 // leaves from what was only remembered.
-func (g *Gateway) sweepFor(ctx context.Context, ask *gate.Ask, pin *table.PickOptions) {
-	kind := ask.Class + "\x00" + pin.Require
+func (g *Gateway) sweepFor(ctx context.Context, kind string, ask *gate.Ask, pin *table.PickOptions) {
 	g.sweep.share(kind, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepWithin)
 		defer cancel()
@@ -82,10 +81,16 @@ func (g *Gateway) sweepFor(ctx context.Context, ask *gate.Ask, pin *table.PickOp
 }
 
 // promising returns the links of the hosts with the most room, and of those whose valve
-// may have opened meanwhile.
+// may have opened meanwhile; of a host that is demanded, only its own.
 func (g *Gateway) promising(ask *gate.Ask, pin *table.PickOptions) []Link {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if pin.Require != "" {
+		if a := g.hosts[pin.Require]; a != nil {
+			return []Link{a.link}
+		}
+		return nil
+	}
 	var links []Link
 	seen := map[string]bool{}
 	for _, c := range g.table.Promising(g.Now(), ask, pin, nil, sweepHosts) {
@@ -117,7 +122,7 @@ func (g *Gateway) SweepUntil(ctx context.Context) {
 			g.Log.Warn("sweep failed; the next one makes up for it", "err", err)
 		}
 		if len(changed) > 0 {
-			g.wakes.wakeAll()
+			g.wakes.wake()
 		}
 		if err := g.Load(ctx); err != nil && ctx.Err() == nil {
 			g.Log.Error("configuration not loaded; the former one stays in force here", "err", err)

@@ -21,8 +21,8 @@ func caller(ctx context.Context) *config.Consumer {
 // authenticated finds the consumer of the bearer token, by its hash.
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !ok || token == "" {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") || token == "" {
 			s.fail(w, r, api.Refuse(api.Unauthenticated, "no bearer token was sent"))
 			return
 		}

@@ -2,10 +2,12 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 
 	"github.com/plimsoll-project/plimsoll/api"
 )
@@ -65,6 +67,23 @@ func decodeStrictly(body []byte, into any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return api.Refuse(api.InvalidRequest, "the body goes on after its JSON object")
 	}
+	if _, ok := into.(*api.ConfigChange); ok {
+		return demand(body, "generation", "document")
+	}
+	return nil
+}
+
+// demand refuses a body without these fields, where their zero values would mean something.
+func demand(body []byte, fields ...string) error {
+	var given map[string]any
+	if err := json.Unmarshal(body, &given); err != nil {
+		return api.Refuse(api.InvalidRequest, "the body is not a JSON object: %s", err)
+	}
+	for _, name := range fields {
+		if given[name] == nil {
+			return api.Refuse(api.InvalidRequest, "field %s is missing", name)
+		}
+	}
 	return nil
 }
 
@@ -72,7 +91,19 @@ func decodeStrictly(body []byte, into any) error {
 func jsonFault(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		return "field " + wrong.Field + ": got a " + wrong.Value + ", want " + wrong.Type.String()
+		return "field " + cmp.Or(wrong.Field, "(the whole)") + ": got " + wrong.Value + ", want " + kindOf(wrong.Type)
 	}
 	return err.Error()
+}
+
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Int64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	}
+	return "an object"
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
-	"github.com/plimsoll-project/plimsoll/hint"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/pool"
@@ -37,7 +36,7 @@ func (h handlers) CreateAdmission(ctx context.Context, q CreateAdmissionRequestO
 func stillWaiting(w *api.Waiting) StillWaitingJSONResponse {
 	return StillWaitingJSONResponse{
 		Body:    *w,
-		Headers: StillWaitingResponseHeaders{RetryAfter: hint.Seconds(time.Duration(w.RetryAfterMS) * time.Millisecond)},
+		Headers: StillWaitingResponseHeaders{RetryAfter: retryAfter(w.RetryAfterMS)},
 	}
 }
 
@@ -65,8 +64,11 @@ func (h handlers) HeartbeatAdmission(ctx context.Context, q HeartbeatAdmissionRe
 		return nil, err
 	}
 	out, err := h.gateway.Heartbeat(ctx, who, q.Key)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case out.Waiting != nil:
+		return HeartbeatAdmission202JSONResponse{stillWaiting(out.Waiting)}, nil
 	}
 	return HeartbeatAdmission200JSONResponse(*out.Admission), nil
 }

@@ -5,34 +5,40 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/hint"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 )
 
-// problemOf is the one ladder from errors to problem documents: refusals say what they
-// are, faults of a configuration say where, and everything else is ours to look into.
-func problemOf(err error) api.Problem {
+// refusalOf is the one ladder from errors to refusals: those that are one say what they
+// are, faults of a configuration are the caller's, and everything else is ours to look into.
+func refusalOf(err error) *api.Refusal {
+	if r, ok := api.AsRefusal(err); ok {
+		return r
+	}
 	var faults config.Faults
 	if errors.As(err, &faults) {
-		p := problemFrom(&api.Refusal{Code: api.InvalidConfig, Detail: strconv.Itoa(len(faults)) + " faults"})
-		for _, f := range faults {
-			p.Errors = append(p.Errors, api.Fault{Line: int64(f.Line), Path: f.Path, Message: f.Message})
-		}
-		return p
+		return api.Refuse(api.InvalidConfig, "%d faults", len(faults))
 	}
-	r, ok := api.AsRefusal(err)
-	if !ok {
-		r = &api.Refusal{Code: api.Internal}
-	}
-	return problemFrom(r)
+	return &api.Refusal{Code: api.Internal}
 }
 
-func problemFrom(r *api.Refusal) api.Problem {
+// faultsIn are the lines of a configuration that are wrong.
+func faultsIn(err error) (out []api.Fault) {
+	var faults config.Faults
+	errors.As(err, &faults)
+	for _, f := range faults {
+		out = append(out, api.Fault{Line: int64(f.Line), Path: f.Path, Message: f.Message})
+	}
+	return out
+}
+
+func problemOf(r *api.Refusal) api.Problem {
 	m := r.Code.Meaning()
 	p := api.Problem{
-		Type: "about:blank", Title: m.Title, Status: m.Status, Code: r.Code, Detail: r.Detail,
+		Type: "urn:plimsoll:problem:" + string(r.Code), Title: m.Title, Status: m.Status, Code: r.Code, Detail: r.Detail,
 		Scope: r.WhoseNo(), Retryable: m.Retryable(), Remedy: r.Remedy, DecisionID: r.DecisionID,
 		Receipt: r.Receipt,
 	}
@@ -46,6 +52,9 @@ func problemFrom(r *api.Refusal) api.Problem {
 	return p
 }
 
+// mostHosts is how many hosts are named for each reason; all of them are counted.
+const mostHosts = 32
+
 func addFigures(p *api.Problem, f api.Figures) {
 	p.Pool, p.Position, p.TimedOut = f.Pool, f.Position, f.TimedOut
 	p.WaitingFor, p.QueuedForMS = api.WaitingFor(f.WaitingFor), f.QueuedFor.Milliseconds()
@@ -56,17 +65,20 @@ func addFigures(p *api.Problem, f api.Figures) {
 		p.Limit, p.Use = &f.Limit, &f.Use
 	}
 	if len(f.Hosts) > 0 {
-		p.Hosts, p.Tally = f.Hosts, map[string]int64{}
+		p.Hosts, p.Tally = map[string][]string{}, map[string]int64{}
 		for reason, ids := range f.Hosts {
-			p.Tally[reason] = int64(len(ids))
+			p.Hosts[reason], p.Tally[reason] = ids[:min(len(ids), mostHosts)], int64(len(ids))
 		}
 	}
 }
 
+// retryAfter says an appointment in the header's whole seconds.
+func retryAfter(ms int64) int64 { return hint.Seconds(time.Duration(ms) * time.Millisecond) }
+
 func writeProblem(w http.ResponseWriter, p api.Problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	if p.RetryAfterMS > 0 {
-		w.Header().Set("Retry-After", strconv.FormatInt((p.RetryAfterMS+999)/1000, 10))
+		w.Header().Set("Retry-After", strconv.FormatInt(retryAfter(p.RetryAfterMS), 10))
 	}
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="plimsoll"`)

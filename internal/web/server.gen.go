@@ -1368,6 +1368,21 @@ func (response HeartbeatAdmission200JSONResponse) VisitHeartbeatAdmissionRespons
 	return err
 }
 
+type HeartbeatAdmission202JSONResponse struct{ StillWaitingJSONResponse }
+
+func (response HeartbeatAdmission202JSONResponse) VisitHeartbeatAdmissionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type HeartbeatAdmission401ApplicationProblemPlusJSONResponse struct {
 	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
 }

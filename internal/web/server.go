@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -66,15 +67,21 @@ func text(w http.ResponseWriter, status int, body string) {
 // nowhere answers for paths that do not exist, and for methods that a path does not know.
 func (s *Server) nowhere(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		var allowed []string
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
 			other := r.Clone(r.Context())
 			other.Method = method
 			if _, pattern := mux.Handler(other); pattern != "/" {
-				s.fail(w, r, api.Refuse(api.MethodNotAllowed, "%s is not for %s; %s is", r.Method, r.URL.Path, method))
-				return
+				allowed = append(allowed, method)
 			}
 		}
-		s.fail(w, r, api.Refuse(api.NotFound, "there is no %s", r.URL.Path))
+		if len(allowed) == 0 {
+			s.fail(w, r, api.Refuse(api.NotFound, "there is no %q", r.URL.Path))
+			return
+		}
+		list := strings.Join(allowed, ", ")
+		w.Header().Set("Allow", list)
+		s.fail(w, r, api.Refuse(api.MethodNotAllowed, "%q takes %s", r.URL.Path, list))
 	}
 }
 
@@ -99,10 +106,12 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		return // nobody is there to read it
 	}
-	p := problemOf(err)
-	if p.Code == api.Internal {
-		s.Log.Error("internal error", "method", r.Method, "path", r.URL.Path, "decision", p.DecisionID, "err", err)
+	refusal := s.Gateway.Refused(refusalOf(err), caller(r.Context()))
+	if refusal.Code == api.Internal {
+		s.Log.Error("internal error", "method", r.Method, "path", r.URL.Path, "decision", refusal.DecisionID, "err", err)
 	}
+	p := problemOf(refusal)
+	p.Errors = faultsIn(err)
 	writeProblem(w, p)
 }
 

@@ -59,14 +59,18 @@ func freshSchema(t testing.TB) string {
 	schema := fmt.Sprintf("test_%x", rand.Uint64())
 	administer(t, dsn, "CREATE SCHEMA "+schema)
 	t.Cleanup(func() { administer(t, dsn, "DROP SCHEMA "+schema+" CASCADE") })
-	if strings.Contains(dsn, "://") {
-		separator := "?"
-		if strings.Contains(dsn, "?") {
-			separator = "&"
-		}
-		return dsn + separator + "search_path=" + schema
+	return dsn + separator(dsn) + "search_path=" + schema
+}
+
+// separator stands before one more parameter, in both of the forms that a DSN may have.
+func separator(dsn string) string {
+	switch {
+	case !strings.Contains(dsn, "://"):
+		return " "
+	case strings.Contains(dsn, "?"):
+		return "&"
 	}
-	return dsn + " search_path=" + schema
+	return "?"
 }
 
 // server is the PostgreSQL that the tests run on. Without one they fail: a suite that
