@@ -86,7 +86,7 @@ func (s *Store) retry(ops []*op) error {
 
 func (s *Store) kind(err error) Kind {
 	switch {
-	case err == nil:
+	case err == nil || errors.Is(err, errFaster):
 		return Fatal
 	case errors.Is(err, errMoved):
 		return Retry
