@@ -61,12 +61,13 @@ func (u *Up) print(v host.View, url string) {
 		fmt.Fprintf(out, ", less what %d re-adopted sandboxes are charged", n)
 	}
 	fmt.Fprintln(out)
-	for _, c := range fleet.Classes {
+	for i := range fleet.Classes {
+		c := &fleet.Classes[i]
 		fmt.Fprintf(out, "  class     %-10s %9s, %s\n", c.Name, c.Memory, fitting(c, v))
 	}
 	fmt.Fprintf(out, "  API       %s   (token in %s)\n  boot seam %s\n  data      %s\n\n", url, u.secrets.tokenFile, local.AgentSocket(), local.DataDir)
 	fmt.Fprintf(out, "Try, in another terminal:\n\n  plimsoll %srun --class %s -- sh -c 'echo hello from a sandbox'\n  plimsoll %shost show %s\n\n",
-		u.dataDirFlag(), fleet.Classes[0].Name, u.dataDirFlag(), v.Config.ID)
+		u.dataDirFlag(), roomiest(fleet, v), u.dataDirFlag(), v.Config.ID)
 }
 
 // dataDirFlag is what other commands need to find this one.
@@ -77,16 +78,34 @@ func (u *Up) dataDirFlag() string {
 	return "--data-dir " + u.File.Local.DataDir + " "
 }
 
-// fitting says how many of a class the host would admit now, by its own arithmetic.
-func fitting(c config.Class, v host.View) string {
+// roomiest is the class of which most would fit now: the one to try.
+func roomiest(f *config.Fleet, v host.View) string {
+	best, most := f.Classes[0].Name, int64(-1)
+	for i := range f.Classes {
+		if n := room(&f.Classes[i], v); n > most {
+			best, most = f.Classes[i].Name, n
+		}
+	}
+	return best
+}
+
+// room is how many of a class the host would admit now, by its own arithmetic.
+func room(c *config.Class, v host.View) int64 {
+	return int64(v.Verdict.Admittable / max(needOf(c, v), 1))
+}
+
+func needOf(c *config.Class, v host.View) gate.Bytes {
 	ask, _, err := c.Ask(nil, nil, "", nil)
 	if err != nil {
-		return err.Error()
+		return gate.PiB // its own default is out of its bounds: config refuses such a class
 	}
-	need := gate.Need(ask, v.Config.Mode)
+	return gate.Need(ask, v.Config.Mode)
+}
+
+func fitting(c *config.Class, v host.View) string {
 	kind := "stateless"
 	if c.Stateful {
 		kind = "stateful"
 	}
-	return fmt.Sprintf("%s, charged at least %s: room for %d", kind, need, v.Verdict.Admittable/max(need, 1))
+	return fmt.Sprintf("%s, charged at least %s: room for %d", kind, needOf(c, v), room(c, v))
 }
