@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/internal/bench"
 	"github.com/plimsoll-project/plimsoll/internal/cli"
+	"github.com/plimsoll-project/plimsoll/internal/demo"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
 	"github.com/plimsoll-project/plimsoll/internal/up"
 )
@@ -25,7 +26,7 @@ func main() {
 	}
 	os.Exit(cli.Run(context.Background(), os.Args[1:], cli.Options{
 		Version: version,
-		Extra:   []*cobra.Command{stoppable(up.Command(version)), bench.Command()},
+		Extra:   []*cobra.Command{stoppable(up.Command(version)), stoppable(demo.Command(version)), bench.Command()},
 	}))
 }
 
