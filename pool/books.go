@@ -19,7 +19,7 @@ type Books interface {
 	Limits(pool string) (l Limits, ok bool)
 	// Quota is the most slots that a tenant may hold, Unlimited for none.
 	Quota(tenant string) int64
-	// Use counts the slots that a tenant holds, in all pools.
+	// Use counts the slots that a tenant holds, in all pools; asked only of tenants with a quota.
 	Use(tenant string) int64
 	// Tally counts all rows of a pool.
 	Tally(pool string) Tally

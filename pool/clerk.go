@@ -105,7 +105,10 @@ func (k Clerk) standing(r *Row, l Limits) Standing {
 		t.InLine--
 	}
 	s := Standing{Limits: l, Busy: t.Busy, FreedLately: t.FreedLately, InLine: t.InLine,
-		QuotaLimit: k.books.Quota(r.Tenant), QuotaUse: k.use(r.Tenant, r), Position: 1}
+		QuotaLimit: k.books.Quota(r.Tenant), Position: 1}
+	if s.QuotaLimit != Unlimited {
+		s.QuotaUse = k.use(r.Tenant, r)
+	}
 	k.look(&s, r)
 	return s
 }

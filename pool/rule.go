@@ -31,7 +31,7 @@ type Standing struct {
 	InLine      int64 // places taken
 
 	QuotaLimit int64 // Unlimited for none
-	QuotaUse   int64
+	QuotaUse   int64 // zero, and not counted, for a tenant without a quota
 
 	Position int64 // 1 is the head of the line
 

@@ -107,10 +107,12 @@ func (s *Store) try(ctx context.Context, ops []*op) error {
 	l.take = l.takeNumbers
 	if err = l.transact(ctx, ops); err == nil {
 		if err = tx.Commit(ctx); err == nil {
+			s.counts.keep(l.books)
 			return nil
 		}
 		err = commitError{err}
 	}
+	clear(s.counts) // the transitions have changed them
 	undo, cancel := context.WithTimeout(context.Background(), batchFor)
 	defer cancel()
 	return errors.Join(err, tx.Rollback(undo))

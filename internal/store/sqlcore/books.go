@@ -24,7 +24,8 @@ type books struct {
 	byKey        map[[2]string]string  // consumer, key -> id
 	pools        map[string]*poolState // name -> pool
 	quotas       map[string]int64      // tenant -> quota of its own
-	use          map[string]int64      // tenant -> slots held
+	use          map[string]int64      // tenant with a quota -> slots held
+	marked       map[string]*pool.Row  // id -> waiter that a grant went by
 	wanting      int                   // numbers that transitions not yet run may want
 	numbers      []int64               // taken and not yet given
 	err          error                 // the first failure; the transaction is then void
@@ -42,14 +43,15 @@ type poolState struct {
 	limits    pool.Limits
 	inForce   bool
 	lastPlace int64
-	wasPlace  int64
-	tally     pool.Tally
-	line      []*pool.Row        // waiters by place
-	places    []int64            // theirs, for a row is changed before it leaves the line
-	marked    map[string]*marked // id -> waiter of the line that was not loaded as a whole
-}
+	version   int64 // under which the pool's row was loaded
+	touched   bool  // an admission of the pool changed
 
-type marked struct{ row, was *pool.Row }
+	counted   bool // what follows is filled in
+	tally     pool.Tally
+	outOfLine int64       // places kept by those who came out of the line, when it was loaded
+	line      []*pool.Row // waiters by place
+	places    []int64     // theirs, for a row is changed before it leaves the line
+}
 
 var _ pool.Books = (*books)(nil)
 
@@ -57,7 +59,7 @@ var errNotLoaded = errors.New("a transition touched a pool that it had not locke
 
 func newBooks(ctx context.Context, tx Tx) *books {
 	return &books{ctx: ctx, tx: tx, entries: map[string]*entry{}, byKey: map[[2]string]string{},
-		pools: map[string]*poolState{}, quotas: map[string]int64{}, use: map[string]int64{}}
+		pools: map[string]*poolState{}, quotas: map[string]int64{}, use: map[string]int64{}, marked: map[string]*pool.Row{}}
 }
 
 func (b *books) fail(err error) {
@@ -135,8 +137,8 @@ func (b *books) ByID(id string) *pool.Row {
 	return nil
 }
 
-// Mark has nothing to do: rows of the line are compared with what was loaded at the end.
-func (b *books) Mark(*pool.Row) {}
+// Mark notes a waiter of which only the line's part may be loaded.
+func (b *books) Mark(w *pool.Row) { b.marked[w.ID] = w }
 
 func (b *books) Put(r *pool.Row) {
 	e := b.entries[r.ID]
@@ -169,7 +171,7 @@ func (b *books) uncount(e *entry) {
 		return
 	}
 	b.add(&e.counts, -1)
-	if p := b.pools[e.counts.Pool]; p != nil && e.counts.State == pool.Waiting {
+	if p := b.pools[e.counts.Pool]; p != nil && p.counted && e.counts.State == pool.Waiting {
 		p.leave(e.counts.Place)
 	}
 	e.counts = pool.Row{}
@@ -178,8 +180,24 @@ func (b *books) uncount(e *entry) {
 func (b *books) count(e *entry) {
 	e.counts = *e.row
 	b.add(e.row, 1)
-	if p := b.pools[e.row.Pool]; p != nil && e.row.State == pool.Waiting {
+	if p := b.pools[e.row.Pool]; p != nil && p.counted && e.row.State == pool.Waiting {
 		p.join(e.row)
+	}
+}
+
+// inLine counts the waiters who still have patience.
+func (p *poolState) inLine(now pool.Time) int64 {
+	var t pool.Tally
+	for _, w := range p.line {
+		t.Count(w, now, 1)
+	}
+	return t.InLine
+}
+
+// replace puts a row that was loaded as a whole in its place in the line.
+func (p *poolState) replace(w *pool.Row) {
+	if i, found := slices.BinarySearch(p.places, w.Place); found {
+		p.line[i] = w
 	}
 }
 

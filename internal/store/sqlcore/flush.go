@@ -13,6 +13,7 @@ import (
 func (l *loader) flush(ctx context.Context) error {
 	var gone, steps, restarts, fresh []Record
 	for _, e := range l.order {
+		l.touch(e)
 		switch {
 		case e.stored == nil && e.row == nil:
 		case e.stored == nil:
@@ -51,6 +52,18 @@ func (l *loader) change(ctx context.Context, c Change, rows []Record) error {
 	return err
 }
 
+// touch notes whose counts an admission's change makes void.
+func (l *loader) touch(e *entry) {
+	if e.stored != nil && e.row != nil && *e.row == *e.stored {
+		return
+	}
+	for _, r := range []*pool.Row{e.stored, e.row} {
+		if r != nil {
+			l.pool(r.Pool).touched = true
+		}
+	}
+}
+
 func sameRequest(a, b *pool.Row) bool {
 	return a.Contents == b.Contents && a.Pool == b.Pool && a.Mode == b.Mode && a.MaxQueueAge == b.MaxQueueAge
 }
@@ -72,10 +85,10 @@ func write[T any](ctx context.Context, l *loader, name string, rows []T) error {
 	return err
 }
 
-type placeRecord struct {
-	Name      string `json:"name"`
-	LastPlace int64  `json:"last_place"`
-	WasPlace  int64  `json:"was_place"`
+type touchRecord struct {
+	Name       string `json:"name"`
+	LastPlace  int64  `json:"last_place"`
+	WasVersion int64  `json:"was_version"`
 }
 
 type markRecord struct {
@@ -85,21 +98,20 @@ type markRecord struct {
 }
 
 func (l *loader) flushPools(ctx context.Context) error {
-	var places []placeRecord
 	var marks []markRecord
-	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
-		p := l.pools[name]
-		if p.lastPlace != p.wasPlace {
-			places = append(places, placeRecord{name, p.lastPlace, p.wasPlace})
-		}
-		for _, m := range p.marked {
-			if *m.row != *m.was {
-				marks = append(marks, markRecord{m.row.ID, m.row.Late, m.row.SparedAt})
-			}
+	for _, id := range slices.Sorted(maps.Keys(l.marked)) {
+		if w := l.marked[id]; l.entries[id] == nil {
+			marks = append(marks, markRecord{id, w.Late, w.SparedAt})
 		}
 	}
 	if err := write(ctx, l, "mark", marks); err != nil {
 		return err
 	}
-	return write(ctx, l, "places", places)
+	var touches []touchRecord
+	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
+		if p := l.pools[name]; p.touched {
+			touches = append(touches, touchRecord{name, p.lastPlace, p.version})
+		}
+	}
+	return write(ctx, l, "touch", touches)
 }

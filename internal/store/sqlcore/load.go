@@ -58,14 +58,13 @@ type loader struct {
 func (l *loader) load(ctx context.Context) error {
 	steps := []func(context.Context) error{l.find, l.lock, l.settings}
 	if l.need.counts {
-		steps = append(steps, l.tallies, l.lines, l.uses)
+		steps = append(steps, l.count, l.freed, l.uses)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	l.countLoaded()
 	l.wanting = l.need.numbers
 	return nil
 }
@@ -114,7 +113,22 @@ func (l *loader) lock(ctx context.Context) error {
 	}
 	now, err := l.store.clock(ctx, l.tx)
 	l.now = now
+	l.enterCounts()
 	return err
+}
+
+// enterCounts lets what was counted before stand for this transaction's instant, and notes
+// that the loaded rows are in it, so that a change of them moves it.
+func (l *loader) enterCounts() {
+	for _, p := range l.pools {
+		p.tally.InLine = p.outOfLine + p.inLine(l.now)
+	}
+	for _, e := range l.order {
+		e.counts = *e.row
+		if p := l.pools[e.row.Pool]; p != nil && e.row.State == pool.Waiting {
+			p.replace(e.row)
+		}
+	}
 }
 
 func (l *loader) lockPools(ctx context.Context) error {
@@ -124,9 +138,9 @@ func (l *loader) lockPools(ctx context.Context) error {
 	}
 	return each(l.tx.Query(ctx, l.store.sql["pools"], arg))(func(rows Rows) error {
 		var name string
-		p := &poolState{marked: map[string]*marked{}}
-		err := rows.Scan(&name, &p.limits.Cap, &p.limits.MaxWaiting, &p.inForce, &p.lastPlace)
-		p.wasPlace = p.lastPlace
+		p := &poolState{}
+		err := rows.Scan(&name, &p.limits.Cap, &p.limits.MaxWaiting, &p.inForce, &p.lastPlace, &p.version)
+		l.store.counts.recall(name, p)
 		l.pools[name] = p
 		return err
 	})
@@ -181,85 +195,4 @@ func (l *loader) settings(ctx context.Context) error {
 		l.loaded = true
 		return rows.Scan(&l.defaultQuota)
 	})
-}
-
-func (l *loader) tallies(ctx context.Context) error {
-	arg, err := names(slices.Sorted(maps.Keys(l.pools)))
-	if err != nil {
-		return err
-	}
-	return each(l.tx.Query(ctx, l.store.sql["tally"], arg, int64(l.now.Add(-pool.Grace))))(func(rows Rows) error {
-		var name string
-		var t pool.Tally
-		if err := rows.Scan(&name, &t.Busy, &t.FreedLately, &t.InLine); err != nil {
-			return err
-		}
-		l.pools[name].tally = t
-		return nil
-	})
-}
-
-// lines loads the waiters.
-func (l *loader) lines(ctx context.Context) error {
-	arg, err := names(slices.Sorted(maps.Keys(l.pools)))
-	if err != nil {
-		return err
-	}
-	return each(l.tx.Query(ctx, l.store.sql["line"], arg))(func(rows Rows) error {
-		w, err := scanWaiter(rows)
-		if err == nil {
-			l.enterWaiter(l.pools[w.Pool], w)
-		}
-		return err
-	})
-}
-
-// enterWaiter puts a waiter into the line. One that a transition of the batch names is in
-// the books as a whole already, and stands in the line as that row.
-func (l *loader) enterWaiter(p *poolState, w *pool.Row) {
-	var t pool.Tally
-	t.Count(w, l.now, 1)
-	p.tally.InLine += t.InLine
-	l.need.tenants[w.Tenant] = true
-	if e := l.entries[w.ID]; e != nil {
-		w = e.row
-	} else {
-		was := *w
-		p.marked[w.ID] = &marked{row: w, was: &was}
-	}
-	p.line, p.places = append(p.line, w), append(p.places, w.Place)
-}
-
-func (l *loader) uses(ctx context.Context) error {
-	arg, err := names(slices.Sorted(maps.Keys(l.need.tenants)))
-	if err != nil {
-		return err
-	}
-	err = each(l.tx.Query(ctx, l.store.sql["quotas"], arg))(func(rows Rows) error {
-		var name string
-		var quota int64
-		err := rows.Scan(&name, &quota)
-		l.quotas[name] = quota
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return each(l.tx.Query(ctx, l.store.sql["use"], arg))(func(rows Rows) error {
-		var name string
-		var n int64
-		err := rows.Scan(&name, &n)
-		l.use[name] = n
-		return err
-	})
-}
-
-// countLoaded notes that the loaded rows are in the counts, so that a change moves them.
-func (l *loader) countLoaded() {
-	if !l.need.counts {
-		return
-	}
-	for _, e := range l.order {
-		e.counts = *e.row
-	}
 }

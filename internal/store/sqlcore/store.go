@@ -26,6 +26,7 @@ type Store struct {
 	sql     map[string]string // name of a file in sql/ -> statement
 	clock   func(ctx context.Context, tx Tx) (pool.Time, error)
 	queue   *queue
+	counts  counts // of the writer
 }
 
 // New returns a store over a database whose schema is current. clock, if not nil, replaces
@@ -35,7 +36,7 @@ func New(db DB, d Dialect, clock func() pool.Time) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, dialect: d, sql: sql, clock: d.Now, queue: newQueue()}
+	s := &Store{db: db, dialect: d, sql: sql, clock: d.Now, queue: newQueue(), counts: counts{}}
 	if clock != nil {
 		s.clock = func(context.Context, Tx) (pool.Time, error) { return clock(), nil }
 	}

@@ -8,7 +8,8 @@ CREATE TABLE pools (
     cap         bigint NOT NULL CHECK (cap >= -1),
     max_waiting bigint NOT NULL CHECK (max_waiting >= 0),
     in_force    boolean NOT NULL,
-    last_place  bigint NOT NULL DEFAULT 0
+    last_place  bigint NOT NULL DEFAULT 0,
+    version     bigint NOT NULL DEFAULT 0 -- rises with each change of an admission of the pool
 );
 
 CREATE TABLE tenants (

@@ -8,7 +8,8 @@ CREATE TABLE pools (
     cap         integer NOT NULL CHECK (cap >= -1),
     max_waiting integer NOT NULL CHECK (max_waiting >= 0),
     in_force    integer NOT NULL,
-    last_place  integer NOT NULL DEFAULT 0
+    last_place  integer NOT NULL DEFAULT 0,
+    version     integer NOT NULL DEFAULT 0 -- rises with each change of an admission of the pool
 ) WITHOUT ROWID;
 
 CREATE TABLE tenants (

@@ -1,0 +1,134 @@
+package sqlcore
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// counts are what the writer counted of pools in its last transactions. They hold as long
+// as the pool's version does, which rises with each change of one of its admissions: with
+// one replica nothing is counted twice, with several each change of hands costs a count.
+// Only the writer's goroutine uses them.
+type counts map[string]*poolState // pool -> what was counted
+
+// recall fills in a pool's counts, if they still hold.
+func (c counts) recall(name string, p *poolState) {
+	if old := c[name]; old != nil && old.version == p.version {
+		p.counted, p.line, p.places, p.outOfLine, p.tally.Busy = true, old.line, old.places, old.outOfLine, old.tally.Busy
+	}
+}
+
+// keep takes over the counts of a transaction that was committed.
+func (c counts) keep(b *books) {
+	for name, p := range b.pools {
+		if !p.counted {
+			delete(c, name)
+			continue
+		}
+		p.outOfLine = p.tally.InLine - p.inLine(b.now)
+		if p.touched {
+			p.version++
+		}
+		c[name] = p
+	}
+}
+
+// count counts the pools whose counts are not at hand.
+func (l *loader) count(ctx context.Context) error {
+	var unknown []string
+	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
+		if !l.pools[name].counted {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	arg, err := names(unknown)
+	if err != nil {
+		return err
+	}
+	err = each(l.tx.Query(ctx, l.store.sql["tally"], arg))(func(rows Rows) error {
+		var name string
+		var busy, outOfLine int64
+		if err := rows.Scan(&name, &busy, &outOfLine); err != nil {
+			return err
+		}
+		p := l.pools[name]
+		p.counted, p.tally.Busy, p.outOfLine = true, busy, outOfLine
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = each(l.tx.Query(ctx, l.store.sql["line"], arg))(func(rows Rows) error {
+		w, err := scanWaiter(rows)
+		if err == nil {
+			p := l.pools[w.Pool]
+			p.line, p.places = append(p.line, w), append(p.places, w.Place)
+		}
+		return err
+	})
+	l.enterCounts()
+	return err
+}
+
+// freed counts the slots that are kept for absent waiters: of that time alone decides.
+func (l *loader) freed(ctx context.Context) error {
+	arg, err := names(slices.Sorted(maps.Keys(l.pools)))
+	if err != nil {
+		return err
+	}
+	return each(l.tx.Query(ctx, l.store.sql["freed"], arg, int64(l.now.Add(-pool.Grace))))(func(rows Rows) error {
+		var name string
+		var n int64
+		err := rows.Scan(&name, &n)
+		l.pools[name].tally.FreedLately = n
+		return err
+	})
+}
+
+// uses counts what the tenants with a quota hold, those of waiters too.
+func (l *loader) uses(ctx context.Context) error {
+	for _, p := range l.pools {
+		for _, w := range p.line {
+			l.need.tenants[w.Tenant] = true
+		}
+	}
+	tenants := slices.Sorted(maps.Keys(l.need.tenants))
+	arg, err := names(tenants)
+	if err != nil {
+		return err
+	}
+	err = each(l.tx.Query(ctx, l.store.sql["quotas"], arg))(func(rows Rows) error {
+		var name string
+		var quota int64
+		err := rows.Scan(&name, &quota)
+		l.quotas[name] = quota
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return l.countUses(ctx, slices.DeleteFunc(tenants, func(t string) bool { return l.Quota(t) == pool.Unlimited }))
+}
+
+func (l *loader) countUses(ctx context.Context, tenants []string) error {
+	if len(tenants) == 0 {
+		return nil
+	}
+	arg, err := names(tenants)
+	if err != nil {
+		return err
+	}
+	return each(l.tx.Query(ctx, l.store.sql["use"], arg))(func(rows Rows) error {
+		var name string
+		var n int64
+		err := rows.Scan(&name, &n)
+		l.use[name] = n
+		return err
+	})
+}
