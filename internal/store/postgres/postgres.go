@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -41,13 +42,16 @@ var migrations embed.FS
 
 // Open connects to the database and brings its schema up to date; replicas that do so at
 // once wait for each other. It starts nothing: transitions wait until Run is called.
+//
+// Statements are not kept prepared in the session, because a transaction pooler would hand
+// them to others. Whoever connects directly may add default_query_exec_mode=cache_statement
+// to the connection string, which is faster.
 func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("store: the connection string is not understood: %w", err)
 	}
-	if config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
-		// pgx's default keeps prepared statements in the session, which a pooler does not.
+	if !strings.Contains(dsn, "default_query_exec_mode=") {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
 	connections, err := pgxpool.NewWithConfig(ctx, config)

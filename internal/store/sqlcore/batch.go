@@ -72,7 +72,7 @@ func (s *Store) retry(ops []*op) error {
 	defer cancel()
 	var err error
 	for try := range maxTries {
-		if err = s.try(ctx, ops); s.kind(err) != Retry {
+		if err = s.try(ctx, ops, try > 0); s.kind(err) != Retry {
 			return err
 		}
 		select {
@@ -98,12 +98,12 @@ func (s *Store) kind(err error) Kind {
 }
 
 // try runs the transitions in one transaction, in the order in which they came.
-func (s *Store) try(ctx context.Context, ops []*op) error {
+func (s *Store) try(ctx context.Context, ops []*op, again bool) error {
 	tx, err := s.db.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	l := &loader{store: s, books: newBooks(ctx, tx), need: needOf(ops)}
+	l := &loader{store: s, books: newBooks(ctx, tx), need: needOf(ops), again: again}
 	l.take = l.takeNumbers
 	if err = l.transact(ctx, ops); err == nil {
 		if err = tx.Commit(ctx); err == nil {

@@ -19,11 +19,12 @@ type need struct {
 	pools   map[string]bool
 	tenants map[string]bool
 	counts  bool // the pools are counted, and the tenants charged
+	seek    bool // some transition does not say in which pool its row is
 	numbers int
 }
 
 func needOf(ops []*op) need {
-	n := need{map[[2]string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, false, 0}
+	n := need{map[[2]string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, false, false, 0}
 	for _, o := range ops {
 		for _, id := range o.ids {
 			n.ids[id] = true
@@ -32,6 +33,7 @@ func needOf(ops []*op) need {
 			n.keys[[2]string{c.Consumer, c.Key}] = true
 			n.touch(c.Pool, c.Contents.Tenant)
 		}
+		n.seek = n.seek || len(o.ids) > 0 || (o.claim != nil && o.claim.Attempt)
 		n.counts = n.counts || o.counts
 		n.numbers += o.numbers
 	}
@@ -50,13 +52,14 @@ type loader struct {
 	*books
 	store *Store
 	need  need
+	again bool // an earlier try found a row elsewhere than its transition said
 }
 
 // load reads what the batch needs. Lock order: the pools' rows by name, then the tenants'
 // rows by name, then nothing else; the numbers of the sequence are not locked. Whoever
 // changes an admission holds its pool's row, so that plain reads of them are exact.
 func (l *loader) load(ctx context.Context) error {
-	steps := []func(context.Context) error{l.find, l.lock, l.settings}
+	steps := []func(context.Context) error{l.seek, l.lock, l.settings}
 	if l.need.counts {
 		steps = append(steps, l.count, l.freed, l.uses)
 	}
@@ -67,6 +70,15 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	l.wanting = l.need.numbers
 	return nil
+}
+
+// seek looks where the rows are that the transitions name, and so what has to be locked.
+// First calls say themselves in which pool their key ought to be.
+func (l *loader) seek(ctx context.Context) error {
+	if l.store.dialect.Locks && !l.need.seek && !l.again {
+		return nil
+	}
+	return l.find(ctx)
 }
 
 // find loads the rows that the transitions name.
