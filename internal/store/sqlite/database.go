@@ -59,8 +59,14 @@ func dsn(path, mode string, pragmas ...string) string {
 	return (&url.URL{Scheme: "file", Path: absolute, RawQuery: query}).String()
 }
 
+// Close closes the writer's statements by hand: database/sql does not count those of a
+// connection that was taken out of its pool, and SQLite keeps the file open for them.
 func (db *database) Close() error {
-	return errors.Join(db.read.Close(), db.conn.Close(), db.write.Close())
+	errs := []error{db.read.Close()}
+	for _, st := range db.stmts {
+		errs = append(errs, st.Close())
+	}
+	return errors.Join(append(errs, db.conn.Close(), db.write.Close())...)
 }
 
 // Query reads beside the writer.

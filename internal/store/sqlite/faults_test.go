@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/plimsoll-project/plimsoll/internal/store/sqlcore"
@@ -132,6 +133,34 @@ func TestDiskFull(t *testing.T) {
 	mustBeWhole(t, s, confirmed+1)
 }
 
+// The same on a real file system without room, where there may be mounted one.
+func TestFileSystemFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1200k"); err != nil {
+		t.Skip("no file system may be mounted here: ", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	s := opened(t, filepath.Join(dir, "plimsoll.db"), Options{})
+	storetest.Configure(t, s, storetest.OnePool(pool.Unlimited, 5))
+	confirmed := 0
+	var full error
+	for ; full == nil && confirmed < 50_000; confirmed++ {
+		_, full = s.Claim(t.Context(), newClaim(confirmed))
+	}
+	confirmed--
+	mustSay(t, full, nil, "the disk")
+	mustBeWhole(t, s, confirmed)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
+	claimed(t, s, 60_000)
+	mustBeWhole(t, s, confirmed+1)
+}
+
 // limitPages bounds the file; the writer is idle, so that its connection may be used.
 func limitPages(t *testing.T, s *Store, pages int) {
 	t.Helper()
@@ -199,6 +228,27 @@ func TestCloseWithoutRun(t *testing.T) {
 	}
 	if err := <-answered; !errors.Is(err, sqlcore.ErrClosed) {
 		t.Errorf("a waiting call was told %v", err)
+	}
+}
+
+// A closed store leaves no file open: its directory can be unmounted.
+func TestCloseLeavesNothingOpen(t *testing.T) {
+	dir := t.TempDir()
+	s := opened(t, filepath.Join(dir, "plimsoll.db"), Options{})
+	storetest.Configure(t, s, storetest.OnePool(5, 5))
+	claimed(t, s, 1)
+	mustBeWhole(t, s, 1)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range open {
+		if target, err := os.Readlink(fd); err == nil && strings.HasPrefix(target, dir) {
+			t.Errorf("%s is still open", target)
+		}
 	}
 }
 

@@ -30,22 +30,26 @@ func Deterministic(checks, steps int) {
 	}
 }
 
-// pair is the model and the store that must equal it.
+// pair is the model and the store that must equal it, through each of its replicas.
 type pair struct {
-	t     *rapid.T
-	clock *Clock
-	model *Memory
-	store control.Store
-	ids   int
+	t      *rapid.T
+	clock  *Clock
+	model  *Memory
+	stores []control.Store // on one database; they take turns
+	turn   int
+	ids    int
 }
 
 // testModel draws sequences of transitions and compares every answer and every row.
 func testModel(t *testing.T, fresh func(testing.TB) Opened) {
 	rapid.Check(t, func(rt *rapid.T) {
 		o := fresh(t)
-		s := o.Open(t)
-		defer func() { _ = s.Close() }()
-		p := &pair{t: rt, clock: o.Clock, model: NewMemory(o.Clock.Now), store: s}
+		p := &pair{t: rt, clock: o.Clock, model: NewMemory(o.Clock.Now), stores: o.stores(t)}
+		defer func() {
+			for _, s := range p.stores {
+				_ = s.Close() // or the test's end does
+			}
+		}()
 		p.configure(rt)
 		rt.Repeat(map[string]func(*rapid.T){
 			"claim": p.claim, "claim again": p.claim, "attempt": p.attempt, "regen": p.regen, "settle": p.settle, "settle again": p.settle,
@@ -62,7 +66,8 @@ func (p *pair) both(what string, step func(context.Context, control.Store) (any,
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	got, err := step(context.Background(), p.store)
+	p.turn++
+	got, err := step(context.Background(), p.stores[p.turn/3%len(p.stores)])
 	if err != nil {
 		p.t.Fatalf("%s: %v", what, err)
 	}
