@@ -49,7 +49,7 @@ const hostID = "h1"
 // rig is an agent on this machine, with what a replica and a booter need to know of it.
 type rig struct {
 	*agent.Agent
-	t      *testing.T
+	t      testing.TB
 	cfg    agent.Config
 	parent string // cgroup of its sandboxes
 	tmp    string // where sandboxes of any user may write
@@ -79,14 +79,14 @@ func (b *logBuffer) String() string {
 }
 
 // startRig starts an agent with a budget of 4 GiB. The test ends with nothing left of it.
-func startRig(t *testing.T, change ...func(*agent.Config)) *rig {
+func startRig(t testing.TB, change ...func(*agent.Config)) *rig {
 	t.Helper()
 	r := newRig(t, change...)
 	r.start()
 	return r
 }
 
-func newRig(t *testing.T, change ...func(*agent.Config)) *rig {
+func newRig(t testing.TB, change ...func(*agent.Config)) *rig {
 	t.Helper()
 	tmp, err := os.MkdirTemp("", "agent")
 	if err != nil {
@@ -123,12 +123,12 @@ func newRig(t *testing.T, change ...func(*agent.Config)) *rig {
 	return r
 }
 
-func newRing(t *testing.T, id string) ticket.Keyring {
+func newRing(t testing.TB, id string) ticket.Keyring {
 	t.Helper()
 	return newRingOf(t, id, id)
 }
 
-func newRingOf(t *testing.T, id, secret string) ticket.Keyring {
+func newRingOf(t testing.TB, id, secret string) ticket.Keyring {
 	t.Helper()
 	root, err := ticket.NewRoot(id, ticket.Signing, []byte(strings.Repeat(secret, 32)[:32]))
 	if err != nil {
@@ -144,16 +144,7 @@ func newRingOf(t *testing.T, id, secret string) ticket.Keyring {
 // start begins a life of the agent and waits until it knows what it may promise.
 func (r *rig) start() {
 	r.t.Helper()
-	if r.cfg.Driver == nil {
-		d, err := driver.New(driver.Config{
-			Machine: r.cfg.Machine, Parent: r.parent, Dir: filepath.Join(r.tmp, "logs"), Grace: 300 * time.Millisecond,
-		})
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		r.cfg.Driver = d
-	}
-	a, err := agent.New(r.t.Context(), r.cfg)
+	a, err := agent.New(r.t.Context(), r.withDriver())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -174,6 +165,32 @@ func (r *rig) start() {
 		r.end()
 	})
 	r.eventually("a first sample", func() bool { return len(r.view().Limits) > 0 })
+}
+
+// withDriver is the configuration with a driver, which knows the sandboxes of one life.
+func (r *rig) withDriver() agent.Config {
+	r.t.Helper()
+	if r.cfg.Driver != nil {
+		return r.cfg
+	}
+	var err error
+	r.cfg.Driver, err = driver.New(driver.Config{
+		Machine: r.cfg.Machine, Parent: r.parent, Dir: filepath.Join(r.tmp, "logs"), Grace: 300 * time.Millisecond,
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.cfg
+}
+
+// discover makes another root the machine.
+func (r *rig) discover(root string) {
+	r.t.Helper()
+	m, err := hostmem.Discover(root)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.cfg.Machine = m
 }
 
 func (r *rig) expectNil(err error) {
@@ -247,7 +264,7 @@ func (r *rig) eventually(what string, ok func() bool) {
 	eventually(r.t, what, ok)
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -298,7 +315,7 @@ func (r *rig) mint(id string, epoch int64, memory gate.Bytes) string {
 	return mintWith(r.t, r.ring, hostID, id, epoch, memory)
 }
 
-func mintWith(t *testing.T, ring ticket.Keyring, audience, id string, epoch int64, memory gate.Bytes) string {
+func mintWith(t testing.TB, ring ticket.Keyring, audience, id string, epoch int64, memory gate.Bytes) string {
 	t.Helper()
 	keys, err := ring.Audience(audience)
 	if err != nil {
