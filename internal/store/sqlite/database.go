@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -29,6 +31,9 @@ type database struct {
 
 // connect opens the file. A writer that meets another program's lock waits for it up to 5 s.
 func connect(ctx context.Context, path string) (*database, error) {
+	if err := keepPrivate(path); err != nil {
+		return nil, err
+	}
 	write, err := sql.Open("sqlite", dsn(path, "mode=rwc", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"))
 	if err != nil {
 		return nil, err
@@ -45,6 +50,16 @@ func connect(ctx context.Context, path string) (*database, error) {
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
 	return &database{write: write, conn: conn, stmts: map[string]*sql.Stmt{}, read: read, prepared: map[string]*sql.Stmt{}}, nil
+}
+
+// keepPrivate makes the file before SQLite does, for its owner alone: keys, tenants and
+// hashes of tokens are nobody else's. SQLite gives its other files the same mode.
+func keepPrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("%w: check that the path is a file and that this user may read and write it", err)
+	}
+	return f.Close()
 }
 
 func dsn(path, mode string, pragmas ...string) string {

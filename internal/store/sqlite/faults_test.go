@@ -51,6 +51,22 @@ func TestOpenNoPermission(t *testing.T) {
 	mustSay(t, err, os.ErrPermission, "no permission")
 }
 
+// Who asked for what is its owner's alone to read, in the write-ahead log too.
+func TestFilesArePrivate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plimsoll.db")
+	s := opened(t, path, Options{})
+	storetest.Configure(t, s, storetest.OnePool(pool.Unlimited, 5))
+	files, err := filepath.Glob(path + "*")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, f := range files {
+		if info, err := os.Stat(f); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v, %v", f, info.Mode(), err)
+		}
+	}
+}
+
 func TestOpenNotADatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "plimsoll.db")
 	if err := os.WriteFile(path, []byte(strings.Repeat("pools: [a, b]\n", 200)), 0o600); err != nil {
