@@ -102,8 +102,15 @@ func TestRounding(t *testing.T) {
 	for _, tc := range []struct {
 		d       time.Duration
 		sec, ms int64
-	}{{0, 1, 1}, {1, 1, 1}, {time.Millisecond, 1, 1}, {time.Millisecond + 1, 1, 2}, {time.Second, 1, 1000},
-		{time.Second + 1, 2, 1001}, {-time.Second, 1, 1}} {
+	}{
+		{0, 1, 1},
+		{1, 1, 1},
+		{time.Millisecond, 1, 1},
+		{time.Millisecond + 1, 1, 2},
+		{time.Second, 1, 1000},
+		{time.Second + 1, 2, 1001},
+		{-time.Second, 1, 1},
+	} {
 		if hint.Seconds(tc.d) != tc.sec || hint.Millis(tc.d) != tc.ms {
 			t.Errorf("%v: %d s, %d ms", tc.d, hint.Seconds(tc.d), hint.Millis(tc.d))
 		}

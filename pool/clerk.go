@@ -104,8 +104,10 @@ func (k Clerk) standing(r *Row, l Limits) Standing {
 	if r.inLine(now) {
 		t.InLine--
 	}
-	s := Standing{Limits: l, Busy: t.Busy, FreedLately: t.FreedLately, InLine: t.InLine,
-		QuotaLimit: k.books.Quota(r.Tenant), Position: 1}
+	s := Standing{
+		Limits: l, Busy: t.Busy, FreedLately: t.FreedLately, InLine: t.InLine,
+		QuotaLimit: k.books.Quota(r.Tenant), Position: 1,
+	}
 	if s.QuotaLimit != Unlimited {
 		s.QuotaUse = k.use(r.Tenant, r)
 	}

@@ -65,8 +65,10 @@ func (x *machine) configure(t *rapid.T) {
 }
 
 func (x *machine) advance(t *rapid.T) {
-	x.m.Advance(x.m.Now().Add(rapid.SampledFrom([]time.Duration{time.Millisecond, 500 * time.Millisecond, time.Second,
-		2 * time.Second, 5 * time.Second, 10 * time.Second, time.Minute}).Draw(t, "by")))
+	x.m.Advance(x.m.Now().Add(rapid.SampledFrom([]time.Duration{
+		time.Millisecond, 500 * time.Millisecond, time.Second,
+		2 * time.Second, 5 * time.Second, 10 * time.Second, time.Minute,
+	}).Draw(t, "by")))
 }
 
 func (x *machine) claim(t *rapid.T)   { x.claimWith(t, false) }

@@ -20,8 +20,10 @@ func stateful(mem gate.Bytes) gate.Ask { return gate.Ask{Memory: mem, Stateful: 
 
 // plain is an open host of 32 GiB.
 func plain(id string, admittable gate.Bytes) Verdict {
-	return Verdict{Host: id, Sequence: 1, Limit: 32 * gate.GiB, MaxAsk: 30 * gate.GiB, Admittable: admittable,
-		Free: admittable, CPUFreeMilli: 8000}
+	return Verdict{
+		Host: id, Sequence: 1, Limit: 32 * gate.GiB, MaxAsk: 30 * gate.GiB, Admittable: admittable,
+		Free: admittable, CPUFreeMilli: 8000,
+	}
 }
 
 func with(t testing.TB, o Options, words ...Verdict) *Table {
@@ -81,9 +83,22 @@ func TestEssayHeartbeat(t *testing.T) {
 func TestHeartbeatsThatCannotBeTrue(t *testing.T) {
 	good := string(essayHeartbeat(t))
 	for _, change := range [][2]string{
-		{`25600`, `-1`}, {`25600`, `32769`}, {`25600`, `NaN`}, {`25600`, `null`}, {`25600`, `1e999`}, {`4180`, `-1`}, {`4180`, `32769`},
-		{`32768`, `0`}, {`"cpu_total": 16`, `"cpu_total": 0`}, {`4.2,`, `16.5,`}, {`4.2,`, `-1,`}, {`"working-set"`, `"generous"`},
-		{`"agent-3f2a"`, `""`}, {`"2026-09-08T11:04:22Z"`, `"yesterday"`}, {`}`, ``}, {`"memory_mb_admittable"`, `"memory_admittable"`},
+		{`25600`, `-1`},
+		{`25600`, `32769`},
+		{`25600`, `NaN`},
+		{`25600`, `null`},
+		{`25600`, `1e999`},
+		{`4180`, `-1`},
+		{`4180`, `32769`},
+		{`32768`, `0`},
+		{`"cpu_total": 16`, `"cpu_total": 0`},
+		{`4.2,`, `16.5,`},
+		{`4.2,`, `-1,`},
+		{`"working-set"`, `"generous"`},
+		{`"agent-3f2a"`, `""`},
+		{`"2026-09-08T11:04:22Z"`, `"yesterday"`},
+		{`}`, ``},
+		{`"memory_mb_admittable"`, `"memory_admittable"`},
 	} {
 		if _, err := ParseHeartbeat([]byte(strings.Replace(good, change[0], change[1], 1))); err == nil {
 			t.Errorf("took %s for %s", change[1], change[0])
@@ -152,8 +167,10 @@ func TestInvalidVerdicts(t *testing.T) {
 func TestSilentHosts(t *testing.T) {
 	const cutoff = 30 * time.Second
 	a := stateless(gate.GiB)
-	for age, want := range map[time.Duration]bool{0: true, cutoff - time.Millisecond: true, cutoff: false,
-		cutoff + time.Millisecond: false, 2 * cutoff: false, 10 * time.Minute: false} {
+	for age, want := range map[time.Duration]bool{
+		0: true, cutoff - time.Millisecond: true, cutoff: false,
+		cutoff + time.Millisecond: false, 2 * cutoff: false, 10 * time.Minute: false,
+	} {
 		tb := with(t, Options{}, plain("a", 8*gate.GiB))
 		if _, ok := tb.Pick(age, &a, &PickOptions{}); ok != want {
 			t.Errorf("age %v: picked %v", age, ok)
@@ -263,8 +280,10 @@ func TestTrap2CommittedIsChargedWhole(t *testing.T) {
 func TestTrap3IdleDatabasesAreNotFree(t *testing.T) {
 	ask, resident := stateful(4*gate.GiB), 300*gate.MiB
 	running := gate.Bytes(7)
-	account := gate.Account{Free: 32*gate.GiB - running*resident, Headroom: 1639 * gate.MiB,
-		Unresident: running * (gate.Charge(ask, gate.Committed, gate.Usage{Resident: resident}) - resident)}
+	account := gate.Account{
+		Free: 32*gate.GiB - running*resident, Headroom: 1639 * gate.MiB,
+		Unresident: running * (gate.Charge(ask, gate.Committed, gate.Usage{Resident: resident}) - resident),
+	}
 	v := plain("a", gate.Admittable(account))
 	v.Mode, v.Free = gate.Committed, account.Free // 29.9 GiB untouched: what the essay would look at
 	tb := with(t, Options{}, v)
@@ -338,8 +357,10 @@ func TestFeasible(t *testing.T) {
 
 // T11, T27, T64, T78, T79: a refusal counts hosts by reason, names them, and names the dimension.
 func TestTallyNamesReasonsAndHosts(t *testing.T) {
-	words := []Verdict{plain("drain", 9*gate.GiB), plain("cordon", 9*gate.GiB), plain("press", 9*gate.GiB), plain("full", gate.GiB),
-		plain("zone", 9*gate.GiB), plain("nogpu", 9*gate.GiB), plain("out", 9*gate.GiB), plain("nodim", 9*gate.GiB)}
+	words := []Verdict{
+		plain("drain", 9*gate.GiB), plain("cordon", 9*gate.GiB), plain("press", 9*gate.GiB), plain("full", gate.GiB),
+		plain("zone", 9*gate.GiB), plain("nogpu", 9*gate.GiB), plain("out", 9*gate.GiB), plain("nodim", 9*gate.GiB),
+	}
 	words[0].Intake, words[1].Intake, words[2].Intake = IsDraining, IsCordoned, UnderPressure
 	zone := []gate.Label{{Name: "zone", Value: "a"}}
 	for i := range words {

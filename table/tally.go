@@ -27,8 +27,10 @@ const (
 	reasons = iota
 )
 
-var reasonWords = [reasons]string{"candidate", "unheard", "silent", "invalid", "draining", "cordoned",
-	"pressure", "excluded", "labels", "no_room", "dimension"}
+var reasonWords = [reasons]string{
+	"candidate", "unheard", "silent", "invalid", "draining", "cordoned",
+	"pressure", "excluded", "labels", "no_room", "dimension",
+}
 
 // String returns the word of logs, metrics and bodies.
 func (r Reason) String() string { return reasonWords[min(int(r), reasons-1)] }

@@ -165,9 +165,14 @@ func TestNothingSecretIsPrinted(t *testing.T) {
 	for _, s := range [][]byte{secret('a'), doc.Keys[0].Secret} {
 		secrets = append(secrets, string(s), fmt.Sprintf("%x", s), fmt.Sprintf("%d", s[:8]), base64.StdEncoding.EncodeToString(s))
 	}
-	for _, v := range []any{k, &k, k.Roots(), ks, &ks, key, *key, text, &text, claims, &claims,
-		struct{ key ticket.AudienceKey }{*key}, struct{ ring ticket.Keyring }{k}, struct{ T ticket.Text }{text},
-		map[string]ticket.Claims{"c": claims}, errors.Join(ticket.Forged)} {
+	for _, v := range []any{
+		k, &k, k.Roots(), ks, &ks, key, *key, text, &text, claims, &claims,
+		struct{ key ticket.AudienceKey }{*key},
+		struct{ ring ticket.Keyring }{k},
+		struct{ T ticket.Text }{text},
+		map[string]ticket.Claims{"c": claims},
+		errors.Join(ticket.Forged),
+	} {
 		for _, out := range printed(t, v) {
 			for _, s := range secrets {
 				if strings.Contains(out, strings.Trim(s, "[]")) {

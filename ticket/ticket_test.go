@@ -77,8 +77,10 @@ func stamped(c ticket.Claims, keyID, audience string) ticket.Claims {
 func TestEveryClaimIsChecked(t *testing.T) {
 	host := audience(t, ring(t, "a", "a"), "host-1")
 	text := mint(t, host, sample())
-	full := ticket.Expect{Audience: "host-1", Consumer: "flare-dispatch", Key: "run-4711", AdmissionID: "adm-01J7Z",
-		Pool: "browser", Class: "ci", Epoch: 42, Now: noon.Add(time.Minute)}
+	full := ticket.Expect{
+		Audience: "host-1", Consumer: "flare-dispatch", Key: "run-4711", AdmissionID: "adm-01J7Z",
+		Pool: "browser", Class: "ci", Epoch: 42, Now: noon.Add(time.Minute),
+	}
 
 	for _, tc := range []struct {
 		name   string

@@ -69,14 +69,18 @@ type vectorBad struct {
 }
 
 func toVector(c ticket.Claims) vectorClaims {
-	return vectorClaims{c.Version, c.KeyID, c.Audience, c.Consumer, c.Key, c.Pool, c.Class, c.Tenant, c.AdmissionID,
-		int64(c.Memory), c.Epoch, c.Issued.UnixMilli(), c.Expires.UnixMilli()}
+	return vectorClaims{
+		c.Version, c.KeyID, c.Audience, c.Consumer, c.Key, c.Pool, c.Class, c.Tenant, c.AdmissionID,
+		int64(c.Memory), c.Epoch, c.Issued.UnixMilli(), c.Expires.UnixMilli(),
+	}
 }
 
 func (v vectorClaims) claims() ticket.Claims {
-	return ticket.Claims{Version: v.Version, KeyID: v.KeyID, Audience: v.Audience, Consumer: v.Consumer, Key: v.Key,
+	return ticket.Claims{
+		Version: v.Version, KeyID: v.KeyID, Audience: v.Audience, Consumer: v.Consumer, Key: v.Key,
 		Pool: v.Pool, Class: v.Class, Tenant: v.Tenant, AdmissionID: v.AdmissionID, Memory: gate.Bytes(v.MemoryBytes),
-		Epoch: v.Epoch, Issued: time.UnixMilli(v.IssuedMS).UTC(), Expires: time.UnixMilli(v.ExpiresMS).UTC()}
+		Epoch: v.Epoch, Issued: time.UnixMilli(v.IssuedMS).UTC(), Expires: time.UnixMilli(v.ExpiresMS).UTC(),
+	}
 }
 
 func TestVectors(t *testing.T) {
@@ -133,8 +137,10 @@ func makeVectors(t *testing.T) []byte {
 	v := vectors{
 		About:    "Tickets that every library must accept, and refuse with the reason given. Secrets are for tests only.",
 		Audience: "host-1",
-		Roots: []vectorRoot{{"2026-09", "signing", hex.EncodeToString(secret('2'))},
-			{"1970-01", "verify-only", hex.EncodeToString(secret('1'))}},
+		Roots: []vectorRoot{
+			{"2026-09", "signing", hex.EncodeToString(secret('2'))},
+			{"1970-01", "verify-only", hex.EncodeToString(secret('1'))},
+		},
 	}
 	v.Keys = hostKeys(t, host)
 	bare := ticket.Claims{AdmissionID: "x", Issued: time.UnixMilli(0), Expires: time.UnixMilli(1)}

@@ -116,9 +116,11 @@ func newScanned(fleet []table.Verdict, o PickOptions) *scanned {
 	fresh := time.Now().Add(time.Hour) // the run may take longer than a heartbeat is good for
 	for i := range fleet {
 		v := &fleet[i]
-		s.agents = append(s.agents, essayAgent{id: v.Host, heartbeatAt: fresh, cpuTotal: float64(v.CPUFreeMilli) / 1000,
+		s.agents = append(s.agents, essayAgent{
+			id: v.Host, heartbeatAt: fresh, cpuTotal: float64(v.CPUFreeMilli) / 1000,
 			memMBTotal: v.Limit.FloorMiB(), memMBUsed: (v.Limit - v.Free).CeilMiB(), committed: v.Mode == gate.Committed,
-			memMBAdmittable: v.Admittable.FloorMiB(), streamRestore: v.StreamRestore})
+			memMBAdmittable: v.Admittable.FloorMiB(), streamRestore: v.StreamRestore,
+		})
 	}
 	for _, a := range makeAsks(o.Seed) {
 		s.asks = append(s.asks, essayRequest{memMB: a.Memory.CeilMiB(), stateful: a.Stateful})

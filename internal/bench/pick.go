@@ -116,8 +116,10 @@ func makeAsks(seed uint64) []gate.Ask {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	asks := make([]gate.Ask, 4096)
 	for i := range asks {
-		asks[i] = gate.Ask{Memory: 512 * gate.MiB << rng.IntN(5), CPUMilli: 250 << rng.IntN(3),
-			Stateful: rng.IntN(20) == 0, Rule: gate.DefaultReserveRule()}
+		asks[i] = gate.Ask{
+			Memory: 512 * gate.MiB << rng.IntN(5), CPUMilli: 250 << rng.IntN(3),
+			Stateful: rng.IntN(20) == 0, Rule: gate.DefaultReserveRule(),
+		}
 	}
 	return asks
 }

@@ -47,8 +47,10 @@ func Ticket(o TicketOptions) (TicketResult, error) {
 	if err != nil || refused != ticket.OK {
 		return TicketResult{}, fmt.Errorf("bench: mint: %v, verify: %w", err, refused)
 	}
-	return TicketResult{MintP50: mint.P50, MintP99: mint.P99, VerifyP50: verify.P50, VerifyP99: verify.P99,
-		AllocsPerOp: mint.allocs + verify.allocs, TextBytes: len(text)}, nil
+	return TicketResult{
+		MintP50: mint.P50, MintP99: mint.P99, VerifyP50: verify.P50, VerifyP99: verify.P99,
+		AllocsPerOp: mint.allocs + verify.allocs, TextBytes: len(text),
+	}, nil
 }
 
 func benchKeys() (ticket.AudienceKeys, error) {
@@ -69,8 +71,10 @@ func benchKeys() (ticket.AudienceKeys, error) {
 
 func benchClaims() ticket.Claims {
 	noon := time.Date(2026, 9, 8, 12, 0, 0, 0, time.UTC)
-	return ticket.Claims{Consumer: "flare-dispatch", Key: "run-4711.step-12", Pool: "browser", Class: "ci-browser",
-		Tenant: "acme", AdmissionID: "adm-01J7ZK4Q2M8V", Memory: 4 * gate.GiB, Epoch: 42, Issued: noon, Expires: noon.Add(time.Minute)}
+	return ticket.Claims{
+		Consumer: "flare-dispatch", Key: "run-4711.step-12", Pool: "browser", Class: "ci-browser",
+		Tenant: "acme", AdmissionID: "adm-01J7ZK4Q2M8V", Memory: 4 * gate.GiB, Epoch: 42, Issued: noon, Expires: noon.Add(time.Minute),
+	}
 }
 
 // Print writes the result as a table for people.

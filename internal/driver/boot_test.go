@@ -51,8 +51,10 @@ func TestNothingOfTheAgentsIsInherited(t *testing.T) {
 		if strings.Contains(out, "AGENT_SECRET") {
 			t.Error("the agent's environment leaked")
 		}
-		for _, want := range []string{"A=1\n", "BYTES=\xff\xfe\n", "in:/dev/null\n",
-			fmt.Sprintf("sid:%d\n", p.Pid()), "dir:" + r.tmp + "\n"} {
+		for _, want := range []string{
+			"A=1\n", "BYTES=\xff\xfe\n", "in:/dev/null\n",
+			fmt.Sprintf("sid:%d\n", p.Pid()), "dir:" + r.tmp + "\n",
+		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in:\n%s", want, out)
 			}
@@ -124,8 +126,10 @@ func TestHelperKilledWhileHeld(t *testing.T) {
 
 func TestAgentDeathBeforeGo(t *testing.T) {
 	everywhere(t, func(t *testing.T, r *rig) {
-		held, kill := startAgent(t, agentOrder{Root: r.root, Parent: r.config.Parent, Dir: r.config.Dir,
-			Spec: r.shell("s", "touch ran")})
+		held, kill := startAgent(t, agentOrder{
+			Root: r.root, Parent: r.config.Parent, Dir: r.config.Dir,
+			Spec: r.shell("s", "touch ran"),
+		})
 		kill()
 		eventually(t, "the helper's end", func() bool { return r.gone(held.PID) })
 		if r.has("ran") {

@@ -134,8 +134,10 @@ func TestStopOfAHeldOne(t *testing.T) {
 
 func TestAdopt(t *testing.T) {
 	everywhere(t, func(t *testing.T, r *rig) {
-		was, kill := startAgent(t, agentOrder{Root: r.root, Parent: r.config.Parent, Dir: r.config.Dir, Go: true,
-			Spec: r.shell("s", child+"while [ ! -e stop ]; do sleep 0.01; done; exit 9")})
+		was, kill := startAgent(t, agentOrder{
+			Root: r.root, Parent: r.config.Parent, Dir: r.config.Dir, Go: true,
+			Spec: r.shell("s", child+"while [ ! -e stop ]; do sleep 0.01; done; exit 9"),
+		})
 		kill()
 		child := r.pidIn(t, "child")
 		p, err := r.Adopt("s", was.PID, was.StartTime, was.Cgroup)
@@ -167,8 +169,10 @@ func TestAdopt(t *testing.T) {
 
 func TestAdoptedIsStopped(t *testing.T) {
 	everywhere(t, func(t *testing.T, r *rig) {
-		was, kill := startAgent(t, agentOrder{Root: r.root, Parent: r.config.Parent, Dir: r.config.Dir, Go: true,
-			Spec: r.shell("s", child+"exec sleep 1000")})
+		was, kill := startAgent(t, agentOrder{
+			Root: r.root, Parent: r.config.Parent, Dir: r.config.Dir, Go: true,
+			Spec: r.shell("s", child+"exec sleep 1000"),
+		})
 		kill()
 		child := r.pidIn(t, "child")
 		p, err := r.Adopt("s", was.PID, was.StartTime, was.Cgroup)
@@ -231,8 +235,10 @@ func TestDetachAndAdoptAgain(t *testing.T) {
 
 func TestSweepAndRemove(t *testing.T) {
 	r := withCgroups(t)
-	was, kill := startAgent(t, agentOrder{Root: r.root, Parent: r.config.Parent, Dir: r.config.Dir, Go: true,
-		Spec: r.shell("lost", fork+"exec sleep 1000")})
+	was, kill := startAgent(t, agentOrder{
+		Root: r.root, Parent: r.config.Parent, Dir: r.config.Dir, Go: true,
+		Spec: r.shell("lost", fork+"exec sleep 1000"),
+	})
 	kill()
 	deep := r.pidIn(t, "deep")
 	live := r.run(t, r.shell("live", "exec sleep 1000"))

@@ -17,9 +17,11 @@ func TestDiscover(t *testing.T) {
 		"cgroup v2":                   pureV2,
 		"hybrid: memory on cgroup v1": hybrid,
 		"cgroup v2 without the memory controller": pureV2.with(files{
-			"sys/fs/cgroup/cgroup.controllers": "cpu pids\n"}),
+			"sys/fs/cgroup/cgroup.controllers": "cpu pids\n",
+		}),
 		"cgroup v1": hybrid.with(files{
-			"proc/self/mountinfo": "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"}),
+			"proc/self/mountinfo": "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+		}),
 	} {
 		if got := tree.discover(t).Layout(); got != want {
 			t.Errorf("%s was taken for %s", want, got)
@@ -42,13 +44,19 @@ func TestLimits(t *testing.T) {
 	}{
 		"no cgroups": {bare, "plimsoll/h1", []gate.Limit{machine}},
 		// 4,096 − 1,100 clean + 50 swapped; the agent's own 1,900 − 1,100, without a swap file.
-		"v2: the parent's ancestor and the agent's own": {pureV2, "plimsoll/h1", []gate.Limit{machine,
+		"v2: the parent's ancestor and the agent's own": {pureV2, "plimsoll/h1", []gate.Limit{
+			machine,
 			{Name: "cgroup:/plimsoll", Size: 8 * gate.GiB, Used: 3046 * gate.MiB},
-			{Name: "cgroup:/system.slice/plimsoll.service", Size: 2 * gate.GiB, Used: 800 * gate.MiB}}},
-		"v2: a parent that is not there yet": {pureV2, "elsewhere/h1", []gate.Limit{machine,
-			{Name: "cgroup:/system.slice/plimsoll.service", Size: 2 * gate.GiB, Used: 800 * gate.MiB}}},
-		"v1: above both, counted once": {hybrid, "agents/sandboxes", []gate.Limit{machine,
-			{Name: "cgroup:/agents", Size: 4 * gate.GiB, Used: 850 * gate.MiB}}},
+			{Name: "cgroup:/system.slice/plimsoll.service", Size: 2 * gate.GiB, Used: 800 * gate.MiB},
+		}},
+		"v2: a parent that is not there yet": {pureV2, "elsewhere/h1", []gate.Limit{
+			machine,
+			{Name: "cgroup:/system.slice/plimsoll.service", Size: 2 * gate.GiB, Used: 800 * gate.MiB},
+		}},
+		"v1: above both, counted once": {hybrid, "agents/sandboxes", []gate.Limit{
+			machine,
+			{Name: "cgroup:/agents", Size: 4 * gate.GiB, Used: 850 * gate.MiB},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tt.tree.discover(t).Limits(tt.parent)
@@ -163,7 +171,8 @@ func TestPressure(t *testing.T) {
 func TestOOMOfACgroup(t *testing.T) {
 	v1 := hybrid.with(files{
 		"sys/fs/cgroup/memory/s/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
-		"sys/fs/cgroup/memory/s/memory.failcnt":     "17\n"}).discover(t)
+		"sys/fs/cgroup/memory/s/memory.failcnt":     "17\n",
+	}).discover(t)
 	v2 := pureV2.with(files{"sys/fs/cgroup/s/memory.events": "oom 1\noom_kill 1\n"}).discover(t)
 	for _, m := range []*hostmem.Machine{v1, v2} {
 		if o, err := m.OOM("s"); err != nil || o != (hostmem.OOM{Kills: 1, OwnLimit: true}) {

@@ -20,7 +20,8 @@ func TestParseMeminfo(t *testing.T) {
 	}{
 		"whole": {text: meminfo32G, used: 8*gate.GiB + 2*gate.MiB, swapped: 2 * gate.MiB},
 		"old kernel, no MemAvailable: only what is free counts": {
-			text: "MemTotal: 1024 kB\nMemFree: 24 kB\nCached: 900 kB\n", used: 1000 * gate.KiB},
+			text: "MemTotal: 1024 kB\nMemFree: 24 kB\nCached: 900 kB\n", used: 1000 * gate.KiB,
+		},
 		"more available than there is": {text: "MemTotal: 10 kB\nMemAvailable: 20 kB\n"},
 		"absurd numbers saturate":      {text: "MemTotal: 99999999999999999999999 kB\n", used: math.MaxInt64},
 		"nothing":                      {text: "", err: true},
@@ -41,8 +42,10 @@ func TestParsePSI(t *testing.T) {
 full avg10=100.00 avg60=1.85 avg300=0.42 total=1370054
 `
 	got, err := hostmem.ParsePSI([]byte(kernel))
-	want := hostmem.PSI{SomeAvg10: 963, FullAvg10: 10000,
-		SomeTotal: 1482135 * time.Microsecond, FullTotal: 1370054 * time.Microsecond}
+	want := hostmem.PSI{
+		SomeAvg10: 963, FullAvg10: 10000,
+		SomeTotal: 1482135 * time.Microsecond, FullTotal: 1370054 * time.Microsecond,
+	}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}

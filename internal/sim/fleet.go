@@ -136,11 +136,10 @@ func (f *Fleet) claim(c pool.Claim) pool.Claimed {
 	if got.Verdict != pool.Granted {
 		return got
 	}
-	busy, use := f.holding("")
-	if busy > poolCap {
+	if busy, _ := f.holding(""); busy > poolCap {
 		f.violate("a slot was granted above the cap: %d of %d", busy, poolCap)
 	}
-	if _, use = f.holding(c.Contents.Tenant); use > quota {
+	if _, use := f.holding(c.Contents.Tenant); use > quota {
 		f.violate("tenant %s holds %d of %d", c.Contents.Tenant, use, quota)
 	}
 	return got

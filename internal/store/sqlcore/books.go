@@ -58,8 +58,10 @@ var _ pool.Books = (*books)(nil)
 var errNotLoaded = errors.New("a transition touched a pool that it had not locked")
 
 func newBooks(ctx context.Context, tx Tx) *books {
-	return &books{ctx: ctx, tx: tx, entries: map[string]*entry{}, byKey: map[[2]string]string{},
-		pools: map[string]*poolState{}, quotas: map[string]int64{}, use: map[string]int64{}, marked: map[string]*pool.Row{}}
+	return &books{
+		ctx: ctx, tx: tx, entries: map[string]*entry{}, byKey: map[[2]string]string{},
+		pools: map[string]*poolState{}, quotas: map[string]int64{}, use: map[string]int64{}, marked: map[string]*pool.Row{},
+	}
 }
 
 func (b *books) fail(err error) {

@@ -14,8 +14,10 @@ import (
 
 // newClaim is a refuse-mode claim of pool p.
 func newClaim(i int) pool.Claim {
-	return pool.Claim{ID: fmt.Sprintf("a%05d", i), Consumer: "c", Key: fmt.Sprintf("k%05d", i), Pool: "p", Mode: pool.Refuse,
-		Contents: pool.Contents{Tenant: "t", Class: "small"}}
+	return pool.Claim{
+		ID: fmt.Sprintf("a%05d", i), Consumer: "c", Key: fmt.Sprintf("k%05d", i), Pool: "p", Mode: pool.Refuse,
+		Contents: pool.Contents{Tenant: "t", Class: "small"},
+	}
 }
 
 // crowd runs n callers at once and waits for them.

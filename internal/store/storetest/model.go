@@ -133,8 +133,10 @@ func (p *pair) contents(t *rapid.T, c pool.Claim) pool.Contents {
 	if rapid.IntRange(0, 9).Draw(t, "conflict") == 0 {
 		n++
 	}
-	return pool.Contents{Tenant: []string{"t1", "t2", "t3"}[n%3], Class: []string{"small", "large"}[n%2], Template: "base \"'\\ é",
-		MemoryMB: int64(n), CPUMilli: 500, Labels: "a=b", Host: []string{"", "h9"}[n/2%2], Prefer: n%2 == 0, Stateful: n%3 == 0}
+	return pool.Contents{
+		Tenant: []string{"t1", "t2", "t3"}[n%3], Class: []string{"small", "large"}[n%2], Template: "base \"'\\ é",
+		MemoryMB: int64(n), CPUMilli: 500, Labels: "a=b", Host: []string{"", "h9"}[n/2%2], Prefer: n%2 == 0, Stateful: n%3 == 0,
+	}
 }
 
 func (p *pair) present(t *rapid.T) time.Duration {

@@ -65,8 +65,14 @@ func testList(t *testing.T, o Opened) {
 		}
 	}
 	for _, f := range []control.Filter{
-		{}, {Consumer: "c"}, {Host: "h1"}, {Class: "large"}, {States: []pool.State{pool.Admitted, pool.Running}},
-		{Limit: 5}, {Consumer: "d", Class: "huge", States: []pool.State{pool.Placing}, Limit: 1}, {Host: "nowhere"},
+		{},
+		{Consumer: "c"},
+		{Host: "h1"},
+		{Class: "large"},
+		{States: []pool.State{pool.Admitted, pool.Running}},
+		{Limit: 5},
+		{Consumer: "d", Class: "huge", States: []pool.State{pool.Placing}, Limit: 1},
+		{Host: "nowhere"},
 	} {
 		got, err := s.List(t.Context(), f)
 		if err != nil {

@@ -95,6 +95,8 @@ func (p *pair) register(*rapid.T) {
 }
 
 func (p *pair) advance(t *rapid.T) {
-	p.clock.Advance(rapid.SampledFrom([]time.Duration{time.Millisecond, 700 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second,
-		2 * time.Second, 5 * time.Second, 10 * time.Second, time.Minute, 24 * time.Hour}).Draw(t, "by"))
+	p.clock.Advance(rapid.SampledFrom([]time.Duration{
+		time.Millisecond, 700 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second,
+		2 * time.Second, 5 * time.Second, 10 * time.Second, time.Minute, 24 * time.Hour,
+	}).Draw(t, "by"))
 }
