@@ -75,8 +75,9 @@ func (n *node) raise(ctx context.Context, d *demo, count int, s sandbox) error {
 	return n.bootPending(ctx, d, s)
 }
 
-// lower releases until no more than so many run.
-func (n *node) lower(ctx context.Context, count int) error {
+// lower releases until no more than so many run, and waits until the host has the room again:
+// what is free is measured, up to 50 ms later.
+func (n *node) lower(ctx context.Context, d *demo, count int) error {
 	h, err := n.view(ctx)
 	if err != nil {
 		return err
@@ -85,7 +86,18 @@ func (n *node) lower(ctx context.Context, count int) error {
 	for _, s := range h.Sandboxes[:max(len(h.Sandboxes)-count, 0)] {
 		keys = append(keys, s.Key)
 	}
-	return n.release(ctx, keys)
+	if err := n.release(ctx, keys); err != nil {
+		return err
+	}
+	return d.await(ctx, "room on host "+n.name+" after a release", "all that is not promised", func(ctx context.Context) (string, bool, error) {
+		h, err := n.view(ctx)
+		if err != nil {
+			return "", false, err
+		}
+		const rounding = 2 // whole MiB, each rounded to the safe side
+		free := n.expect.line.Sub(promised(h)).FloorMiB()
+		return fmt.Sprintf("%s of %s", mib(h.AdmittableMB), mib(free)), h.AdmittableMB >= free-rounding, nil
+	})
 }
 
 // release gives back; the call returns when slot and memory are free.

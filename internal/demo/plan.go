@@ -66,11 +66,21 @@ func newPlan(budget size, keepLogs bool, version string) (plan, error) {
 	if err := p.shrink(gate.Free(limits)); err != nil {
 		return p, err
 	}
-	if p.dir, err = os.MkdirTemp("", "plimsoll-demo-"); err != nil {
+	if p.dir, err = os.MkdirTemp(place(os.TempDir()), "plimsoll-demo-"); err != nil {
 		return p, fmt.Errorf("make a directory for the demo: %w; name one that you can write in TMPDIR", err)
 	}
 	p.run = filepath.Base(p.dir)
 	return p, nil
+}
+
+// place is where the files of a run go: where others go, unless the kernel would not take the
+// path of a socket there.
+func place(temporary string) string {
+	const most, ours = 107, len("/plimsoll-demo-1234567890/working-set/agent.sock")
+	if len(temporary)+ours > most {
+		return "/tmp"
+	}
+	return temporary
 }
 
 // shrink takes the largest budget that fits into what is free.
@@ -136,7 +146,8 @@ func (p *plan) shown(mode, parent string) string {
   cgroup_parent: %s
 fleet:
   pools: [{name: default, cap: none}]
-  classes: [{name: %s, pool: default, memory: %s, reserve_floor: %s}]
+  classes:
+    - {name: %s, pool: default, memory: %s, reserve_floor: %s}
   default_quota: none
 `, mode, mode, written(p.budget), written(gate.DefaultHeadroom([]gate.Limit{{Size: p.budget}})), parent,
 		className, written(classMemory), written(reserveFloor))

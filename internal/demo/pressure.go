@@ -49,7 +49,7 @@ func (d *demo) pressure(ctx context.Context) error {
 
 // settle lets so many run and admits those that will grow. The host says what room is left.
 func (n *node) settle(ctx context.Context, d *demo, quietly, growing int) (*api.Host, error) {
-	if err := n.lower(ctx, quietly); err != nil {
+	if err := n.lower(ctx, d, quietly); err != nil {
 		return nil, err
 	}
 	if err := n.raise(ctx, d, quietly, quiet()); err != nil {

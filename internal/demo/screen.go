@@ -19,8 +19,8 @@ const (
 	indent = 5
 	column = 36 // of one host, where there are two side by side
 	gutter = width - indent - 2*column
-	label  = 33 // of a row with a figure for each host
-	figure = 20
+	label  = 36 // of a row with a figure for each host
+	figure = 19
 )
 
 // screen is what is seen: for each step a heading, and what was read from the hosts.

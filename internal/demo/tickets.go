@@ -39,24 +39,16 @@ func (d *demo) tickets(ctx context.Context) error {
 		d.screen.row(a.name, said[0][i], said[1][i])
 	}
 	d.screen.row("reserved or running of it", held[0], held[1])
-	d.summary.add("boots refused: "+words(attempts()), counted(said[0]), counted(said[1]))
+	d.summary.add("boots refused for want of a ticket", counted(said[0]), counted(said[1]))
 	return nil
 }
 
 // counted is how many of the attempts were refused.
 func counted(said []string) string { return fmt.Sprintf("%d of %d", len(said), len(attempts())) }
 
-func words(all []attempt) string {
-	var names []string
-	for _, a := range all {
-		names = append(names, a.reason.String())
-	}
-	return strings.Join(names, ", ")
-}
-
 // tryAll makes each attempt with what is left of one real admission.
 func (n *node) tryAll(ctx context.Context, d *demo) (said []string, held string, err error) {
-	if err := n.lower(ctx, n.expect.room-1); err != nil {
+	if err := n.lower(ctx, d, n.expect.room-1); err != nil {
 		return nil, "", err
 	}
 	a, err := n.admit(ctx)

@@ -49,8 +49,8 @@ func (s *screen) introduce(p plan) {
 		}
 		fmt.Fprintln(s.out)
 	}
-	modes := "committed | working-set" // what differs between the two files
-	for line := range strings.Lines(p.shown(modes, p.run+"/…")) {
+	both := modes()[0].String() + " | " + modes()[1].String() // all that differs between the two
+	for line := range strings.Lines(p.shown(both, p.run+"/ID")) {
 		fmt.Fprint(s.out, "    "+line)
 	}
 	fmt.Fprintln(s.out)
