@@ -57,7 +57,7 @@ func (d *demo) stray() error {
 	if err := c.Start(); err != nil {
 		return fmt.Errorf("start a process that is left over: %w", err)
 	}
-	go c.Wait() //nolint:errcheck // it is killed
+	go c.Wait() // it is killed
 	return nil
 }
 
@@ -99,7 +99,7 @@ func (d *demo) clear(ctx context.Context) error {
 	errs := []error{endAll(ctx, d.plan.run, d.isHost)}
 	for _, n := range d.nodes {
 		if n.process != nil {
-			n.stop() //nolint:errcheck // a step has said so, or the demo ended for another reason
+			n.stop() // a step has said so, or the demo ended for another reason
 		}
 	}
 	errs = append(
