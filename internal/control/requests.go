@@ -268,16 +268,16 @@ func (g *Gateway) Get(ctx context.Context, who *config.Consumer, key string) (ap
 // find looks a key of the caller up.
 func (g *Gateway) find(ctx context.Context, who *config.Consumer, key string) (pool.Row, error) {
 	row, found, err := g.Store.Get(ctx, who.Name, key)
-	return g.found(row, found, err, "no admission of consumer "+who.Name+" has the key "+key)
+	return g.found(who, row, found, err, "no admission of consumer "+who.Name+" has the key "+key)
 }
 
-func (g *Gateway) found(row pool.Row, found bool, err error, missing string) (pool.Row, error) {
+func (g *Gateway) found(who *config.Consumer, row pool.Row, found bool, err error, missing string) (pool.Row, error) {
 	switch {
 	case err != nil:
 		g.Log.Error("store not read", "err", err)
-		return row, api.Refuse(api.Unavailable, "the store could not be read")
+		return row, g.Refused(api.Refuse(api.Unavailable, "the store could not be read"), who)
 	case !found:
-		return row, api.Refuse(api.NotFound, "%s", missing)
+		return row, g.Refused(api.Refuse(api.NotFound, "%s", missing), who)
 	}
 	return row, nil
 }
@@ -297,7 +297,7 @@ func (g *Gateway) byID(ctx context.Context, who *config.Consumer, id string) (po
 	if found && row.Consumer != who.Name && !who.Has(config.RoleOperator) {
 		found = false
 	}
-	return g.found(row, found, err, "no admission has the id "+id)
+	return g.found(who, row, found, err, "no admission has the id "+id)
 }
 
 // Release gives an admission back.

@@ -1,0 +1,518 @@
+package control_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/internal/store/storetest"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// crowd runs n creates at once and counts what they are told.
+func (r *rig) crowd(n int, class string) map[string]int {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	words := map[string]int{}
+	for i := range n {
+		wg.Go(func() {
+			got := said(r.post(fmt.Sprintf("k%d", i), class))
+			mu.Lock()
+			defer mu.Unlock()
+			words[got.word]++
+		})
+	}
+	wg.Wait()
+	return words
+}
+
+// TestBurst (T01, T02, T06, T07, trap 1): a host of 4,096 MiB with a headroom of 256 takes
+// 30 of 128, however many ask at once; a pool of four takes four.
+func TestBurst(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		if words := r.crowd(40, "small"); words["yes"] != 30 || words["no_capacity"] != 10 {
+			t.Errorf("40 creates at once: %v", words)
+		}
+		r.wantHeld(30, 30, 0)
+		r.letGo()
+	})
+	bubble(t, oneHost(4096), func(r *rig) {
+		if words := r.crowd(10, "quad"); words["yes"] != 4 || words["pool_full"] != 6 {
+			t.Errorf("10 creates at once in a pool of four: %v", words)
+		}
+	})
+}
+
+// TestBurstWithFailures (T81, T39, T40): some of ten creates fail half-way; nothing is left.
+func TestBurstWithFailures(t *testing.T) {
+	bubble(t, twoHosts(4096), func(r *rig) {
+		r.hosts[0].fail("Reserve", "lost")
+		r.hosts[1].fail("Reserve", "late")
+		r.crowd(10, "small")
+		time.Sleep(10 * time.Second)
+		r.letGo()
+	}, storetest.Fault{Call: "Settle", Nth: 3}, storetest.Fault{Call: "Settle", Nth: 5, Persisted: true}, storetest.Fault{Call: "Claim", Nth: 7, Persisted: true})
+}
+
+// TestStormSharesItsSweep (F07): a storm of refusals costs no storm of questions.
+func TestStormSharesItsSweep(t *testing.T) {
+	bubble(t, twoHosts(4096), func(r *rig) {
+		full(r)
+		before := r.hosts[0].calls("Verdict")
+		r.hosts[1].set(func() { r.hosts[1].lag = 5 * time.Millisecond })
+		if words := r.crowd(100, "large"); words["no_capacity"] != 100 {
+			t.Errorf("100 creates on full hosts: %v", words)
+		}
+		if n := r.hosts[0].calls("Verdict") - before; n < 1 || n > 3 {
+			t.Errorf("100 refusals asked a host %d times", n)
+		}
+	})
+}
+
+// TestNoRefusalFromACachedNegative (§12.6, T57): the table says full, the host's newest word
+// has room, and its news is lost.
+func TestNoRefusalFromACachedNegative(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		full(r)
+		h := r.hosts[0]
+		h.set(func() { h.quiet, h.budget = true, 16*gate.GiB })
+		h.sample()
+		synctest.Wait()
+		out, err := r.post("k", "large")
+		r.want("yes", out, err)
+	})
+}
+
+func zone(name string) func(*host.Config) {
+	return func(c *host.Config) { c.Labels = []gate.Label{{Name: "zone", Value: name}} }
+}
+
+// TestWhoseNo (T64, T78, T79, T67): a refusal names the hosts for each reason, and counts
+// them all.
+func TestWhoseNo(t *testing.T) {
+	hosts := twoHosts(4096)
+	hosts = append(hosts, &fakeHost{id: "h3", budget: 4 * gate.GiB, config: zone("a")},
+		&fakeHost{id: "h4", budget: 4 * gate.GiB, config: zone("b")}, &fakeHost{id: "h5", budget: 4 * gate.GiB, config: zone("b")},
+		&fakeHost{id: "h6", budget: 4 * gate.GiB, config: func(c *host.Config) { c.Dims = []gate.Dim{{Name: "gpus", N: 1}} }})
+	bubble(t, hosts, func(r *rig) {
+		full(r)
+		r.host("h1").step(host.SetIntake{Intake: host.IntakeDraining})
+		r.host("h5").step(host.SetIntake{Intake: host.IntakeCordoned})
+		time.Sleep(time.Second)
+		out, err := r.post("k", "zoned", func(q *api.AdmissionRequest) { mb := int64(512); q.MemoryMB = &mb })
+		r.want("yes", out, err) // on h4, which has 768 MiB left
+		for i := range 5 {
+			r.post(fmt.Sprint("k", i), "zoned")
+		}
+		out, err = r.post("k9", "zoned")
+		got := r.want("no_capacity", out, err)
+		refusal, _ := api.AsRefusal(got.err)
+		want := map[string]string{"draining": "h1", "cordoned": "h5", "lacks_label": "h2 h3 h6", "no_room": "h4"}
+		for reason, ids := range want {
+			if has := strings.Join(refusal.Figures.Hosts[reason], " "); has != ids {
+				t.Errorf("%s: %q, want %q", reason, has, ids)
+			}
+		}
+		if len(refusal.Figures.Hosts) != len(want) || refusal.Detail == "" {
+			t.Errorf("%+v", refusal.Figures.Hosts)
+		}
+		r.admit("g1", "card")
+		out, err = r.post("g2", "card")
+		got = r.want("no_capacity", out, err)
+		refusal, _ = api.AsRefusal(got.err)
+		if _, named := refusal.Figures.Hosts["lacks_dimension:gpus"]; !named { // T78, T11
+			t.Errorf("the dimension is not named: %v", refusal.Figures.Hosts)
+		}
+	})
+	bubble(t, oneHost(4096), func(r *rig) {
+		out, err := r.post("k", "zoned") // T64: no host could ever: not retryable
+		r.want("infeasible", out, err)
+		out, err = r.post("k", "zoned", queue) // T83
+		r.want("infeasible", out, err)
+	})
+}
+
+// TestPinned (T68): the scope is the host's, and the remedy says whether to move or to wait.
+func TestPinned(t *testing.T) {
+	bubble(t, twoHosts(4096), func(r *rig) {
+		mb := func(q *api.AdmissionRequest) { n := int64(12 << 10); q.MemoryMB = &n }
+		r.admit("k1", "small", pinned("h1", api.HostPinModeRequire), mb)
+		out, err := r.post("k2", "large", pinned("h1", api.HostPinModeRequire))
+		refusal, _ := api.AsRefusal(r.want("no_capacity", out, err).err)
+		if refusal.WhoseNo() != api.ScopeHost || !strings.Contains(refusal.Remedy, "another host has room") {
+			t.Errorf("%+v", refusal)
+		}
+		r.admit("k3", "small", pinned("h2", api.HostPinModeRequire), mb)
+		out, err = r.post("k2", "large", pinned("h1", api.HostPinModeRequire))
+		refusal, _ = api.AsRefusal(r.want("no_capacity", out, err).err)
+		if refusal.WhoseNo() != api.ScopeHost || !strings.Contains(refusal.Remedy, "no other host") {
+			t.Errorf("%+v", refusal)
+		}
+		out, err = r.post("k4", "small", pinned("h9", api.HostPinModeRequire))
+		r.want("infeasible", out, err)
+		out, err = r.post("k5", "small", pinned("h9", api.HostPinModePrefer))
+		r.want("yes", out, err)
+	})
+}
+
+// TestUnmeasured: a never does not come from ignorance.
+func TestUnmeasured(t *testing.T) {
+	bubble(t, oneHost(0), func(r *rig) {
+		out, err := r.post("k", "small")
+		r.want("no_healthy_agents", out, err)
+		h := r.hosts[0]
+		h.set(func() { h.budget = 4 * gate.GiB })
+		h.sample()
+		time.Sleep(time.Second)
+		out, err = r.post("k", "small")
+		r.want("yes", out, err)
+	})
+	bubble(t, nil, func(r *rig) {
+		out, err := r.post("k", "small", queue)
+		r.want("no_healthy_agents", out, err)
+	})
+}
+
+// histogram returns the count and the sum of a histogram.
+func histogram(t testing.TB, m *prometheus.Registry, name string) (uint64, float64) {
+	families, err := m.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name })
+	h := families[at].GetMetric()[0].GetHistogram()
+	return h.GetSampleCount(), h.GetSampleSum()
+}
+
+// TestFirstRefusalToSuccess (the fourth number): per request over all its attempts, by the
+// receipt it hands back or by its place in the queue.
+func TestFirstRefusalToSuccess(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		r.admit("k0", "solo")
+		receipt := ""
+		for range 3 {
+			_, err := r.post("k1", "solo", func(q *api.AdmissionRequest) { q.Receipt = receipt })
+			refusal, _ := api.AsRefusal(err)
+			receipt = refusal.Receipt
+			time.Sleep(2 * time.Second)
+		}
+		r.release("k0")
+		r.admit("k1", "solo", func(q *api.AdmissionRequest) { q.Receipt = receipt })
+		if n, sum := histogram(t, r.metrics, "plimsoll_first_refusal_to_success_seconds"); n != 1 || sum != 6 {
+			t.Errorf("refused at 0, 2 and 4 s, admitted at 6: %d, %v s", n, sum)
+		}
+		r.wait("k2", "solo", pool.ForSlot)
+		poll := r.poll(r.t.Context(), "k2", 30*time.Second)
+		time.Sleep(4 * time.Second)
+		r.release("k1")
+		r.answered(poll, "yes")
+		if n, sum := histogram(t, r.metrics, "plimsoll_first_refusal_to_success_seconds"); n != 2 || sum != 10 {
+			t.Errorf("queued for 4 s: %d, %v s", n, sum)
+		}
+		// Somebody else's receipt, or a made-up one, counts as none and hurts nobody.
+		r.admit("k3", "small", func(q *api.AdmissionRequest) { q.Receipt = receipt })
+		r.admit("k4", "small", func(q *api.AdmissionRequest) { q.Receipt = "garbage" })
+		if n, _ := histogram(t, r.metrics, "plimsoll_first_refusal_to_success_seconds"); n != 2 {
+			t.Errorf("%d", n)
+		}
+	})
+}
+
+// TestHeartbeats keep a reservation for longer than its TTL: same epoch, later expiry,
+// another MAC (T42b, T44).
+func TestHeartbeats(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		first := r.admit("k", "small")
+		last := first
+		if first.HeartbeatMS != 20_000 {
+			t.Errorf("heartbeat_ms %d", first.HeartbeatMS)
+		}
+		for range 10 {
+			time.Sleep(20 * time.Second)
+			out, err := r.g.Heartbeat(r.t.Context(), alice, "k")
+			r.want("yes", out, err)
+			a := *out.Admission
+			if a.Epoch != first.Epoch || !a.ExpiresAt.After(*last.ExpiresAt) || a.Ticket == last.Ticket {
+				t.Fatalf("%+v after %+v", a, last)
+			}
+			last = a
+		}
+		r.wantHeld(1, 1, 0)
+		if d := r.boot(last); d != "" {
+			t.Errorf("boot: %s", d)
+		}
+		synctest.Wait()
+		out, err := r.g.Heartbeat(r.t.Context(), alice, "k")
+		r.want("running", out, err)
+		if d := r.boot(last); d != host.Used {
+			t.Errorf("replay: %q", d)
+		}
+		r.letGo()
+	})
+}
+
+// TestMoved places an unbooted admission anew, and the old ticket boots nothing (§12.5).
+func TestMoved(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		old := r.admit("k", "small")
+		time.Sleep(time.Millisecond)
+		r.hosts[0].step(host.Release{ID: old.ID, Gen: old.Epoch})
+		out, err := r.g.Heartbeat(r.t.Context(), alice, "k") // says why, places nothing
+		r.want("reservation_lapsed", out, err)
+		out, err = r.g.Attempt(r.t.Context(), alice, "k", 0)
+		r.want("yes", out, err)
+		if out.Admission.Epoch <= old.Epoch {
+			t.Errorf("epoch %d after %d", out.Admission.Epoch, old.Epoch)
+		}
+		if d := r.boot(old); d != host.Superseded {
+			t.Errorf("the old ticket: %q", d)
+		}
+		if d := r.boot(*out.Admission); d != "" {
+			t.Errorf("the new ticket: %q", d)
+		}
+		r.letGo()
+	})
+	bubble(t, twoHosts(4096), func(r *rig) {
+		old := r.admit("k", "small")
+		r.host(old.Host).step(host.SetIntake{Intake: host.IntakeDraining})
+		out, err := r.g.Heartbeat(r.t.Context(), alice, "k")
+		r.want("host_draining", out, err)
+		out, err = r.post("k", "small") // T75: the same key, so the same admission
+		r.want("yes", out, err)
+		if out.Admission.Host == old.Host || out.Admission.ID != old.ID {
+			t.Errorf("%+v after %+v", out.Admission, old)
+		}
+		if d := r.boot(old); d == "" {
+			t.Error("the old ticket booted")
+		}
+		r.wantHeld(1, 1, 0)
+	})
+}
+
+// TestSilentHost: behind silence a stateless admission moves once its reservation must have
+// lapsed, and a stateful one stays.
+func TestSilentHost(t *testing.T) {
+	bubble(t, twoHosts(4096), func(r *rig) {
+		pin := pinned("h1", api.HostPinModePrefer)
+		r.admit("k", "small", pin)
+		r.admit("db", "base", pin)
+		h := r.host("h1")
+		h.set(func() { h.deaf = true })
+		out, err := r.g.Attempt(r.t.Context(), alice, "k", 0)
+		r.want("host_silent", out, err) // T93: within a bound
+		time.Sleep(31 * time.Second)
+		if a := r.admit("k2", "small", pin); a.Host != "h2" { // T52, T53
+			t.Errorf("placed on %s", a.Host)
+		}
+		out, err = r.g.Attempt(r.t.Context(), alice, "k", 0)
+		r.want("host_silent", out, err)
+		time.Sleep(31 * time.Second)
+		out, err = r.g.Attempt(r.t.Context(), alice, "k", 0)
+		r.want("yes", out, err)
+		out, err = r.g.Attempt(r.t.Context(), alice, "db", 0)
+		r.want("host_silent", out, err)
+		if list, err := r.g.Hosts(r.t.Context()); err != nil || len(list) != 2 || list[0].ID != "h1" || *list[0].HeardMSAgo < 60_000 {
+			t.Errorf("a silent host is still listed: %+v %v", list, err)
+		}
+		// Back from the dead: it let go of what lapsed, and the store learns it.
+		h.set(func() { h.deaf = false })
+		h.step(host.Tick{})
+		time.Sleep(11 * time.Second)
+		if row := r.row("db"); row.State != pool.Expired {
+			t.Errorf("db is %s", row.State)
+		}
+		r.letGo()
+	})
+}
+
+// TestReleases (T30, T90, T10): waiting, unbooted, running; twice each.
+func TestReleases(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		r.admit("unbooted", "solo")
+		r.wait("waiting", "solo", pool.ForSlot)
+		r.boot(r.admit("running", "small"))
+		synctest.Wait()
+		r.release("waiting")
+		r.release("waiting")
+		r.release("unbooted")
+		r.release("unbooted")
+		if d := r.hosts[0].view().Reservations; d != 0 {
+			t.Errorf("%d reservations", d)
+		}
+		h := r.hosts[0]
+		h.set(func() { h.stays = true })
+		for range 2 {
+			out, err := r.g.Release(r.t.Context(), alice, "running")
+			r.want("releasing", out, err)
+		}
+		out, err := r.post("running", "small")
+		r.want("releasing", out, err) // 503: the key's former admission is not over
+		r.wantHeld(1, 0, 1)
+		r.exit("running")
+		r.release("running")
+		r.wantHeld(0, 0, 0)
+		a := r.admit("running", "small") // T24: wake = admit, charged again
+		if a.ChargeMB != 128 {
+			t.Errorf("charged %d", a.ChargeMB)
+		}
+	})
+}
+
+// TestReleasingIsPursued: the caller is gone, the host was not reached; reconciling asks again.
+func TestReleasingIsPursued(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		r.boot(r.admit("k", "small"))
+		synctest.Wait()
+		r.hosts[0].fail("Release", "failed")
+		out, err := r.g.Release(r.t.Context(), alice, "k")
+		r.want("releasing", out, err)
+		time.Sleep(11 * time.Second)
+		r.wantHeld(0, 0, 0)
+	})
+}
+
+// TestHostForgets: its state is lost, so nothing that it held is there any more (T32, T111).
+func TestHostForgets(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		r.boot(r.admit("ran", "small"))
+		r.admit("unbooted", "small")
+		synctest.Wait()
+		r.hosts[0].restart(2000)
+		time.Sleep(11 * time.Second)
+		r.wantHeld(0, 0, 0)
+		if a, b := r.row("ran").State, r.row("unbooted").State; a != pool.Released || b != pool.Expired {
+			t.Errorf("ran is %s, unbooted is %s", a, b)
+		}
+		r.admit("unbooted", "small")
+	})
+}
+
+// TestConfiguration applies by compare-and-set; caps change live; a bad document, a lost
+// answer and a removed class harm nobody (F06, T95).
+func TestConfiguration(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		ctx := r.t.Context()
+		r.admit("k1", "solo")
+		r.wait("k2", "solo", pool.ForSlot)
+		poll := r.poll(ctx, "k2", 30*time.Second)
+		time.Sleep(time.Second)
+		wider := strings.Replace(fleetDocument, "{name: one, cap: 1,", "{name: one, cap: 2,", 1)
+		if _, err := r.g.Apply(ctx, "root", api.ConfigChange{Generation: 7, Document: wider}); said2(err) != "generation_conflict" {
+			t.Errorf("stale: %v", err)
+		}
+		if _, err := r.g.Apply(ctx, "root", api.ConfigChange{Generation: 1, Document: wider + "\nbogus: 1"}); err == nil || said2(err) == "unavailable" {
+			t.Errorf("bad: %v", err)
+		}
+		c, err := r.g.Apply(ctx, "root", api.ConfigChange{Generation: 1, Document: wider})
+		if err != nil || c.Generation != 2 || c.AppliedBy != "root" || c.AppliedAt == nil {
+			t.Errorf("%+v %v", c, err)
+		}
+		r.answered(poll, "yes") // the new cap is in force at once
+		// The same change once more: its answer may have been lost.
+		if c, err := r.g.Apply(ctx, "root", api.ConfigChange{Generation: 1, Document: wider}); err != nil || c.Generation != 2 {
+			t.Errorf("again: %+v %v", c, err)
+		}
+		without := strings.Replace(wider, "  - {name: solo, pool: one, memory: 512MiB, reserve_floor: 64MiB}\n", "", 1)
+		if _, err := r.g.Apply(ctx, "root", api.ConfigChange{Generation: 2, Document: without}); err != nil {
+			t.Fatal(err)
+		}
+		out, err := r.post("k1", "solo")
+		r.want("unknown_class", out, err)
+		out, err = r.g.Heartbeat(ctx, alice, "k1")
+		r.want("yes", out, err)
+		r.host("h1").step(host.Release{ID: out.Admission.ID, Gen: out.Admission.Epoch})
+		out, err = r.g.Attempt(ctx, alice, "k1", 0)
+		r.want("yes", out, err)
+		if out.Admission.ChargeMB != 512 { // nobody knows its reserve any more
+			t.Errorf("charged %d", out.Admission.ChargeMB)
+		}
+		r.release("k1")
+	})
+	for name, fault := range map[string]storetest.Fault{"failed": {Call: "Apply", Nth: 1}, "persisted": {Call: "Apply", Nth: 1, Persisted: true}} {
+		bubble(t, oneHost(4096), func(r *rig) {
+			change := api.ConfigChange{Generation: 1, Document: fleetDocument + "\n# more\n"}
+			_, err := r.g.Apply(r.t.Context(), "root", change)
+			if want := map[string]string{"failed": "unavailable", "persisted": ""}[name]; said2(err) != want {
+				t.Errorf("%s: %v", name, err)
+			}
+			if c, err := r.g.Apply(r.t.Context(), "root", change); err != nil || c.Generation != 2 {
+				t.Errorf("%s, again: %+v %v", name, c, err)
+			}
+		}, fault)
+	}
+}
+
+func said2(err error) string {
+	if err == nil {
+		return ""
+	}
+	if refusal, ok := api.AsRefusal(err); ok {
+		return string(refusal.Code)
+	}
+	return err.Error()
+}
+
+// TestNotLoaded (T95): nothing is admitted before limits are loaded.
+func TestNotLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, oneHost(4096))
+		r.attach()
+		for i := range 50 {
+			out, err := r.post(fmt.Sprint("k", i), "small")
+			r.want("unavailable", out, err)
+		}
+		if err := r.g.Ready(t.Context()); said2(err) != "unavailable" {
+			t.Errorf("ready: %v", err)
+		}
+		r.apply(fleetDocument)
+		if err := r.g.Ready(t.Context()); err != nil {
+			t.Errorf("ready: %v", err)
+		}
+		r.admit("k1", "small")
+		r.stop()
+		if err := r.g.Ready(t.Context()); said2(err) != "no_healthy_agents" {
+			t.Errorf("ready, with a silent host: %v", err)
+		}
+	})
+}
+
+// TestStrangers see nothing of each other, and no answer but the caller's own has a ticket.
+func TestStrangers(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		ctx := r.t.Context()
+		a := r.admit("k", "small")
+		for name, call := range map[string]func(who *config.Consumer) error{
+			"get":       func(who *config.Consumer) error { _, err := r.g.Get(ctx, who, "k"); return err },
+			"by id":     func(who *config.Consumer) error { _, err := r.g.GetByID(ctx, who, a.ID); return err },
+			"attempt":   func(who *config.Consumer) error { _, err := r.g.Attempt(ctx, who, "k", 0); return err },
+			"heartbeat": func(who *config.Consumer) error { _, err := r.g.Heartbeat(ctx, who, "k"); return err },
+			"release":   func(who *config.Consumer) error { _, err := r.g.Release(ctx, who, "k"); return err },
+			"by its id": func(who *config.Consumer) error { _, err := r.g.ReleaseByID(ctx, who, a.ID); return err },
+		} {
+			if got := said2(call(bob)); got != "not_found" {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+		r.wantHeld(1, 1, 0)
+		if got, err := r.g.Get(ctx, alice, "k"); err != nil || got.Ticket != "" {
+			t.Errorf("%+v %v", got, err)
+		}
+		if got, err := r.g.GetByID(ctx, root, a.ID); err != nil || got.Ticket != "" || got.Key != "k" {
+			t.Errorf("%+v %v", got, err)
+		}
+		if strings.Contains(r.log.String(), a.Ticket) || strings.Contains(r.log.String(), "plt1.") {
+			t.Error("a ticket is in the log")
+		}
+	})
+}
