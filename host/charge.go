@@ -21,6 +21,7 @@ func (h *Host) discharge(s *Sandbox) {
 	h.count(s, -1)
 	h.subtract(s)
 	h.meter.gone += s.Usage.Resident
+	h.meter.spent(h.resident)
 	*s = Sandbox{}
 	h.spare = append(h.spare, s)
 }

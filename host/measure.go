@@ -88,6 +88,17 @@ func (h *Host) measure(e Sample) {
 	}
 }
 
+// spent brings the budget up to date when a sandbox ended: its use is the agent's own sum,
+// so nobody has to wait for a sample to be told yes.
+func (m *meter) spent(resident gate.Bytes) {
+	for i := range m.limits {
+		if m.limits[i].Name == BudgetLimit {
+			m.limits[i].Used = resident
+			m.free, m.binding = gate.Free(m.limits)
+		}
+	}
+}
+
 // distrust keeps a sample of limits alone from freeing more than ended sandboxes held:
 // what a running one gave back is still counted as resident, and would be promised twice
 // until the next full sample.

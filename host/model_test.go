@@ -328,6 +328,11 @@ func (m *model) done(e host.Done) host.Denial {
 		return host.NotSuch
 	}
 	m.guests = kept
+	for i := range m.limits {
+		if m.limits[i].Name == host.BudgetLimit {
+			m.limits[i].Used = gate.Bytes(m.residents())
+		}
+	}
 	return ""
 }
 
