@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"strings"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/internal/store/sqlcore"
 	"github.com/plimsoll-project/plimsoll/pool"
@@ -17,7 +18,7 @@ func dialect(path string) sqlcore.Dialect {
 		Rewrite: func(s string) string { return parameters.Replace(macros(s)) },
 		Numbers: "UPDATE sequence SET last = last + ?1 WHERE one = 1 RETURNING last - ?1 + 1, last",
 		Write:   write,
-		Now:     func(context.Context, sqlcore.Tx) (pool.Time, error) { return wallClock(), nil },
+		Now:     func(context.Context, sqlcore.Tx) (pool.Time, error) { return pool.Time(time.Now().UnixMilli()), nil },
 		Kind:    kind,
 		Explain: explain(path),
 	}

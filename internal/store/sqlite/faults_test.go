@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/internal/store/sqlcore"
 	"github.com/plimsoll-project/plimsoll/internal/store/storetest"
@@ -221,6 +222,10 @@ func TestClockNeverGoesBack(t *testing.T) {
 	clock.Advance(-3_600_000_000_000)
 	if now, err := s.Now(t.Context()); err != nil || now != c.Row.PlacingAt {
 		t.Errorf("an hour back: %d after %d, %v", now, c.Row.PlacingAt, err)
+	}
+	clock.Advance(time.Second)
+	if now, err := s.Now(t.Context()); err != nil || now != c.Row.PlacingAt.Add(time.Second) {
+		t.Errorf("a second later: %d after %d, %v: the clock stands still", now, c.Row.PlacingAt, err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

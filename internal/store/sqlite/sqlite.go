@@ -65,16 +65,13 @@ func prepare(ctx context.Context, db *database, path string, o Options) (*sqlcor
 	if err := db.migrate(ctx); err != nil {
 		return nil, err
 	}
-	c := &clock{read: o.Clock}
-	if c.read == nil {
-		c.read = wallClock
-	}
+	c := newClock(o.Clock)
 	core, err := sqlcore.New(db, dialect(path), c.now)
 	if err != nil {
 		return nil, err
 	}
 	newest, err := core.Newest(ctx)
-	c.last = pool.Time(newest)
+	c.notBefore(pool.Time(newest))
 	return core, err
 }
 
