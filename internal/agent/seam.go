@@ -37,7 +37,7 @@ func (a *Agent) Listen() (net.Listener, error) {
 	}
 	l, err := net.Listen("unix", a.cfg.Socket)
 	if err != nil {
-		return nil, fmt.Errorf("open the boot seam: %w; the path must be writable and shorter than 108 bytes", err)
+		return nil, fmt.Errorf("open the boot seam: %w; its path must be writable and shorter than 108 bytes: set another with host.socket", err)
 	}
 	// Whoever has a ticket may boot: the ticket is the permission, not the file.
 	if err := os.Chmod(a.cfg.Socket, 0o666); err != nil {

@@ -1,6 +1,7 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -24,6 +25,7 @@ func (u *Up) announce(ctx context.Context) error {
 	if err := note.Write(local.DataDir); err != nil {
 		return err
 	}
+	u.noted = true
 	if fleet := u.gateway.Fleet(); fleet != nil {
 		inForce := *u.File
 		inForce.Fleet = fleet
@@ -78,15 +80,16 @@ func (u *Up) dataDirFlag() string {
 	return "--data-dir " + u.File.Local.DataDir + " "
 }
 
-// roomiest is the class of which most would fit now: the one to try.
+// roomiest is the class of which most would fit now, the smallest of those: the one to try.
 func roomiest(f *config.Fleet, v host.View) string {
-	best, most := f.Classes[0].Name, int64(-1)
+	best := &f.Classes[0]
 	for i := range f.Classes {
-		if n := room(&f.Classes[i], v); n > most {
-			best, most = f.Classes[i].Name, n
+		c := &f.Classes[i]
+		if n := cmp.Compare(room(c, v), room(best, v)); n > 0 || n == 0 && c.Memory < best.Memory {
+			best = c
 		}
 	}
-	return best
+	return best.Name
 }
 
 // room is how many of a class the host would admit now, by its own arithmetic.

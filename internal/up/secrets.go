@@ -27,12 +27,13 @@ const LocalConsumer = "local"
 // openSecrets reads the keys and the token, or makes them.
 func openSecrets(dir string) (secrets, error) {
 	s := secrets{tokenFile: filepath.Join(dir, "token")}
-	data, err := readOrMake(filepath.Join(dir, "keys.json"), makeKeys)
+	keysFile := filepath.Join(dir, "keys.json")
+	data, err := readOrMake(keysFile, makeKeys)
 	if err != nil {
 		return s, err
 	}
 	if s.keys, err = ticket.ParseKeyring(data); err != nil {
-		return s, fmt.Errorf("read the ticket keys in %s: %w", dir, err)
+		return s, fmt.Errorf("read the ticket keys in %s: %w; restore the file from a backup, or remove it: new keys are made then, and every ticket that was given out and not redeemed boots nothing", keysFile, err)
 	}
 	token, err := readOrMake(s.tokenFile, func() ([]byte, error) { return []byte("plt_" + rand.Text() + "\n"), nil })
 	if err != nil {
@@ -77,7 +78,7 @@ func readOrMake(path string, make func() ([]byte, error)) ([]byte, error) {
 func writeSynced(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w; its directory must be writable, and have room", path, err)
 	}
 	_, err = f.Write(data)
 	err = errors.Join(err, f.Sync(), f.Close())
@@ -86,7 +87,7 @@ func writeSynced(path string, data []byte) error {
 	}
 	if err != nil {
 		os.Remove(f.Name())
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w; its directory must be writable, and have room", path, err)
 	}
 	return nil
 }

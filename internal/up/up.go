@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,6 +44,7 @@ type Options struct {
 // Up is one process's worth of Plimsoll.
 type Up struct {
 	Options
+	lock    *os.File // on the data directory, for as long as this process lives
 	secrets secrets
 	store   *sqlite.Store
 	machine *hostmem.Machine
@@ -52,55 +54,84 @@ type Up struct {
 	metrics *prometheus.Registry
 	api     net.Listener
 	seam    net.Listener
+	noted   bool // the note for other commands is ours
 }
 
 // Run brings everything up and keeps it up until ctx ends or a part fails. Sandboxes
 // outlive it: the next Run re-adopts them.
-func Run(ctx context.Context, o Options) (err error) {
+func Run(ctx context.Context, o Options) error {
 	u := &Up{Options: o}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	parts, partsCtx := errgroup.WithContext(ctx)
-	defer func() {
-		cancel()
-		err = errors.Join(err, parts.Wait(), u.close())
-	}()
+	stopped, stop := context.WithCancel(ctx)
+	defer stop()
+	parts, over := errgroup.WithContext(stopped)
+	// The API ends first, so that every call it holds is answered by a store and an agent
+	// that still work.
+	late, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	err := u.bringUp(over, late, end, parts)
+	if err == nil {
+		<-over.Done()
+	} else {
+		stop()
+		end() // there may be no API that would
+	}
+	failed := parts.Wait()
+	if failed != nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // a part failed, or we were stopped, before it was up: that is all there is to say
+	}
+	return errors.Join(failed, err, u.close())
+}
+
+// bringUp makes the parts and starts them.
+func (u *Up) bringUp(ctx, late context.Context, end func(), parts *errgroup.Group) error {
 	if err := u.prepare(ctx); err != nil {
 		return err
 	}
-	parts.Go(func() error { return u.store.Run(partsCtx) })
+	parts.Go(func() error { return u.store.Run(late) })
 	if err := u.assemble(ctx); err != nil {
 		return err
 	}
-	u.start(partsCtx, parts)
-	if err := u.announce(ctx); err != nil {
-		return err
-	}
-	<-partsCtx.Done()
-	return nil
+	u.start(ctx, late, end, parts)
+	return u.announce(ctx)
 }
 
 // prepare makes what needs no other part: directories, secrets, the store, the sockets.
-func (u *Up) prepare(ctx context.Context) error {
+func (u *Up) prepare(ctx context.Context) (err error) {
 	local := u.File.Local
 	if err := os.MkdirAll(local.DataDir, 0o711); err != nil {
 		return fmt.Errorf("make the data directory: %w; choose one that you can write with --data-dir", err)
 	}
-	var err error
+	if u.lock, err = lockDir(local.DataDir); err != nil {
+		return err
+	}
 	if u.secrets, err = openSecrets(local.DataDir); err != nil {
 		return err
 	}
 	path, ok := local.SQLitePath()
 	if !ok {
-		return fmt.Errorf("store %s: this version keeps its state in SQLite only; write store: sqlite", local.Store)
+		return errors.New("the store setting names PostgreSQL, and this version of plimsoll up keeps its state in SQLite only; write store: sqlite")
 	}
 	if u.store, err = sqlite.Open(ctx, path, sqlite.Options{}); err != nil {
 		return err
 	}
 	if u.api, err = net.Listen("tcp", local.Listen); err != nil {
-		return fmt.Errorf("listen for the API: %w; another process has the port, or it may not be had: choose another with --listen", err)
+		return fmt.Errorf("listen for the API: %w; choose another address with --listen, as in 127.0.0.1:7071, or port 0 for a free one", err)
 	}
 	return u.measure()
+}
+
+// lockDir keeps a second process out of a data directory: it would make keys of its own, and
+// the tickets of one would be forged to the other. The lock ends with the process.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "up.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the data directory: %w; it must be writable by the user who runs plimsoll up (uid %d), or choose another with --data-dir", err, os.Getuid())
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("the data directory %s is in use by another plimsoll up; stop that one, or choose another with --data-dir", dir)
+	}
+	return f, nil
 }
 
 // measure finds out what this machine is.
@@ -190,13 +221,14 @@ func (u *Up) settleConfig(ctx context.Context) error {
 	return nil
 }
 
-// start runs the parts until ctx ends.
-func (u *Up) start(ctx context.Context, parts *errgroup.Group) {
-	parts.Go(func() error { return u.agent.Run(ctx) })
-	parts.Go(func() error { return u.agent.Serve(ctx, u.seam) })
-	parts.Go(func() error { return u.gateway.Attach(ctx, u.agent, u.agent.Subscribe()) })
-	parts.Go(func() error { u.gateway.SweepUntil(ctx); return nil })
-	parts.Go(func() error { return u.serveAPI(ctx) })
+// start runs the parts. When ctx ends the API answers what it holds, and then the others
+// end with late.
+func (u *Up) start(ctx, late context.Context, end func(), parts *errgroup.Group) {
+	parts.Go(func() error { return u.agent.Run(late) })
+	parts.Go(func() error { return u.agent.Serve(late, u.seam) })
+	parts.Go(func() error { return u.gateway.Attach(late, u.agent, u.agent.Subscribe()) })
+	parts.Go(func() error { u.gateway.SweepUntil(late); return nil })
+	parts.Go(func() error { defer end(); return u.serveAPI(ctx) })
 }
 
 const stopWithin = 5 * time.Second
@@ -224,14 +256,17 @@ func (u *Up) serveAPI(ctx context.Context) error {
 
 func (u *Up) close() error {
 	var errs []error
+	if u.noted {
+		errs = append(errs, discover.Remove(u.File.Local.DataDir))
+	}
 	if u.api != nil {
 		u.api.Close()
 	}
 	if u.store != nil {
 		errs = append(errs, u.store.Close())
 	}
-	if u.gateway != nil {
-		errs = append(errs, discover.Remove(u.File.Local.DataDir))
+	if u.lock != nil {
+		u.lock.Close()
 	}
 	return errors.Join(errs...)
 }
