@@ -184,9 +184,7 @@ func (g *Gateway) Apply(ctx context.Context, by string, change api.ConfigChange)
 	}
 	c := Config{Generation: change.Generation, Document: change.Document, By: by}
 	_, ok, err := g.Store.Apply(ctx, c, fleet.Settings())
-	if err != nil {
-		g.Log.Error("store transition failed; its outcome is unknown", "call", "apply", "err", err)
-	}
+	g.failed(err, "call", "apply")
 	inForce, errRead := g.Store.Config(ctx)
 	c.Generation++
 	switch {

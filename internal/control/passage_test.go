@@ -1,6 +1,8 @@
 package control_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/store/storetest"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
@@ -513,6 +516,123 @@ func TestStrangers(t *testing.T) {
 		}
 		if strings.Contains(r.log.String(), a.Ticket) || strings.Contains(r.log.String(), "plt1.") {
 			t.Error("a ticket is in the log")
+		}
+	})
+}
+
+// deafFeed is a link's feed that says nothing: another replica hears what its sweeps ask.
+type deafFeed struct{}
+
+func (deafFeed) Next(ctx context.Context) (host.News, error) {
+	<-ctx.Done()
+	return host.News{}, ctx.Err()
+}
+
+// TestReplicas (T04, T09, T75): four replicas that see nothing of each other's reserves, one
+// host with room for eight, and one pool; what they admit together fits, and one key that
+// all of them are asked for is one admission.
+func TestReplicas(t *testing.T) {
+	bubble(t, oneHost(256+8*128), func(r *rig) {
+		replicas := []*control.Gateway{r.g}
+		for range 3 {
+			g, err := control.New(r.options)
+			r.must(err)
+			r.must(g.Load(r.t.Context()))
+			go g.Attach(r.hosts[0].ctx, r.hosts[0], deafFeed{})
+			replicas = append(replicas, g)
+		}
+		synctest.Wait()
+		all := func(class string, key func(i, n int) string) map[string]int {
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			words := map[string]int{}
+			for i, g := range replicas {
+				for n := range 8 {
+					wg.Go(func() {
+						q := api.AdmissionRequest{Key: key(i, n), Class: class, Tenant: "alice"}
+						got := said(g.Admit(r.t.Context(), alice, q))
+						mu.Lock()
+						defer mu.Unlock()
+						words[got.word]++
+					})
+				}
+			}
+			wg.Wait()
+			return words
+		}
+		if words := all("solo", func(int, int) string { return "same" }); words["yes"] != 32 {
+			t.Errorf("32 calls with one key: %v", words)
+		}
+		r.wantHeld(1, 1, 0)
+		r.release("same")
+		if words := all("small", func(i, n int) string { return fmt.Sprint(i, ".", n) }); words["yes"] != 8 || words["no_capacity"] != 24 {
+			t.Errorf("32 creates where 8 fit: %v", words)
+		}
+		r.wantHeld(8, 8, 0)
+		r.letGo()
+	})
+}
+
+// TestHangUps: a caller that is gone in the middle leaks nothing (T35), and what it had got
+// is still its own.
+func TestHangUps(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		ctx, hangUp := context.WithCancel(r.t.Context())
+		hangUp()
+		q := api.AdmissionRequest{Key: "k", Class: "small", Tenant: "alice"}
+		out, err := r.g.Admit(ctx, alice, q)
+		r.want("yes", out, err)
+		again := r.admit("k", "small")
+		if again.ID != out.Admission.ID || again.Epoch != out.Admission.Epoch {
+			t.Errorf("%+v after %+v", again, out.Admission)
+		}
+		r.admit("k1", "solo")
+		r.wait("k2", "solo", pool.ForSlot)
+		if _, err := r.g.Attempt(ctx, alice, "k2", time.Minute); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		if row := r.row("k2"); row.PresentUntil != 0 {
+			t.Errorf("%+v", row)
+		}
+		if _, err := r.g.Release(ctx, alice, "k1"); err != nil {
+			t.Error(err)
+		}
+		r.letGo()
+	})
+}
+
+// TestOtherStates asks for an attempt and a heartbeat in every state.
+func TestOtherStates(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		ctx := r.t.Context()
+		both := func(key, want string) {
+			t.Helper()
+			for range 2 { // neither changes anything
+				out, err := r.g.Attempt(ctx, alice, key, 10*time.Second)
+				r.want(want, out, err)
+				out, err = r.g.Heartbeat(ctx, alice, key)
+				r.want(want, out, err)
+			}
+		}
+		both("never", "not_found")
+		a := r.admit("k", "small")
+		both("k", "yes")
+		r.boot(a)
+		synctest.Wait()
+		both("k", "running")
+		r.hosts[0].set(func() { r.hosts[0].stays = true })
+		r.g.Release(ctx, alice, "k")
+		both("k", "releasing")
+		r.exit("k")
+		both("k", "not_found")
+		if row := r.row("k"); row.State != pool.Released {
+			t.Errorf("%s", row.State)
+		}
+		r.admit("lapsing", "small")
+		time.Sleep(2 * time.Minute)
+		both("lapsing", "not_found")
+		if row := r.row("lapsing"); row.State != pool.Expired {
+			t.Errorf("%s", row.State)
 		}
 	})
 }

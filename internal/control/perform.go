@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -80,11 +81,13 @@ func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Eve
 	return nil
 }
 
-// failed says an unknown outcome of the store in the log, once, where it is seen.
-func (d *driving) failed(err error) bool {
+func (d *driving) failed(err error) bool { return d.gateway.failed(err, "key", d.req.Claim.Key) }
+
+// failed counts and logs an unknown outcome of the store, once, where it is seen.
+func (g *Gateway) failed(err error, about, name string) bool {
 	if err != nil {
-		d.gateway.Metrics.StoreErrors.Inc()
-		d.gateway.Log.Error("store transition failed; its outcome is unknown", "key", d.req.Claim.Key, "err", err)
+		g.Metrics.StoreErrors.Inc()
+		g.Log.Error("store transition failed; its outcome is unknown", about, name, "err", err)
 	}
 	return err != nil
 }
@@ -242,7 +245,7 @@ func (g *Gateway) leave(ctx context.Context, e admission.Effect) admission.Event
 	case admission.Leave:
 		row, found, err := g.Store.Leave(ctx, e.ID)
 		now, errNow := g.Store.Now(ctx)
-		return admission.Left{Row: row, Found: found, Now: now, Failed: err != nil || errNow != nil}
+		return admission.Left{Row: row, Found: found, Now: now, Failed: g.failed(cmp.Or(err, errNow), "id", e.ID)}
 	case admission.Vacate:
 		return g.vacate(ctx, e)
 	case admission.End:
@@ -251,7 +254,7 @@ func (g *Gateway) leave(ctx context.Context, e admission.Effect) admission.Event
 		if written {
 			g.freed(row.Pool)
 		}
-		return admission.Ended{Row: row, Failed: err != nil || errRow != nil || !found}
+		return admission.Ended{Row: row, Failed: g.failed(cmp.Or(err, errRow), "id", e.ID) || !found}
 	}
 	return nil
 }

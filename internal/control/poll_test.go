@@ -3,6 +3,7 @@ package control_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,6 +87,9 @@ func TestPresence(t *testing.T) {
 		}
 		hangUp()
 		synctest.Wait()
+		if strings.Contains(r.log.String(), "msg=refused") {
+			t.Error("a hang-up is counted as a refusal")
+		}
 		if row := r.row("k2"); row.PresentUntil != 0 || row.State != pool.Waiting || row.Place == 0 {
 			t.Errorf("hung up: %+v", row)
 		}

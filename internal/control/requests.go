@@ -174,7 +174,11 @@ func (g *Gateway) Attempt(ctx context.Context, who *config.Consumer, key string,
 		}
 		g.wakes.failed(me, answer.Row.WaitingFor, had)
 		had = g.hold(ctx, me, deadline)
-		if ctx.Err() != nil || g.stopped() {
+		if ctx.Err() != nil {
+			g.hangUp(ctx, row.ID)
+			return Outcome{}, ctx.Err() // nobody was refused: nobody is there
+		}
+		if g.stopped() {
 			g.hangUp(ctx, row.ID)
 			return Outcome{}, g.refused(api.Refuse(api.Unavailable, "this replica is stopping; the place is kept, attempt at another address"), who, row.Class, row.Pool)
 		}

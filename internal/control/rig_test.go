@@ -68,6 +68,7 @@ type rig struct {
 	log     *safeBuffer
 	keys    ticket.Keyring
 	started time.Time
+	options control.Options
 	halt    func() // the gateway alone
 	stop    func()
 }
@@ -121,7 +122,7 @@ func newRig(t *testing.T, hosts []*fakeHost, plan ...storetest.Fault) *rig {
 	ctx, cancel := context.WithCancel(t.Context())
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var mu sync.Mutex
-	r.g, err = control.New(control.Options{
+	r.options = control.Options{
 		Store: r.store, Keys: r.keys, Passage: admission.DefaultConfig(), Metrics: control.NewMetrics(r.metrics),
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Now: func() time.Duration { return time.Since(r.started) }, Wall: time.Now, Local: root,
@@ -130,7 +131,8 @@ func newRig(t *testing.T, hosts []*fakeHost, plan ...storetest.Fault) *rig {
 			defer mu.Unlock()
 			return rnd.Uint64()
 		},
-	})
+	}
+	r.g, err = control.New(r.options)
 	r.must(err)
 	r.metrics.MustRegister(r.g.Gauges())
 	r.halt = sync.OnceFunc(r.g.Stop)
