@@ -60,6 +60,8 @@ func (t Tally) Reasons() []string { return slices.Sorted(maps.Keys(t)) }
 const (
 	Silent   = "silent"
 	Excluded = "excluded" // asked already: its own denial stands in the tally
+
+	unanswered = "unanswered"
 )
 
 // code says which no it is. Pressure, starts and draining are said only when that alone

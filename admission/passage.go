@@ -110,8 +110,10 @@ type Passage struct {
 	now   Instant
 	begun Instant  // the first pick
 	asked []string // hosts that have (id, Gen) closed, or may have it open
+	mute  []string // those of them that did not answer
 	tries int
 	swept bool
+	over  bool // the host that did not answer was the last to be asked
 	moved bool // has moved once already
 	kept  bool // a heartbeat has asked the host already
 	waits int  // for another call's placing
@@ -195,7 +197,7 @@ func (p *Passage) claimed(e Claimed) Step {
 
 // place begins to look for a host under the row's generation.
 func (p *Passage) place() Step {
-	p.begun, p.asked, p.tries, p.swept = p.now, p.asked[:0], 0, false
+	p.begun, p.asked, p.mute, p.tries, p.swept = p.now, p.asked[:0], p.mute[:0], 0, false
 	return p.pick()
 }
 
@@ -212,14 +214,19 @@ func (p *Passage) picked(e Picked) Step {
 	return p.lastResort()
 }
 
-// sweptHosts picks once more after every promising host has said its newest word. Those
-// that denied this generation have closed it, so they can only be asked under a new one.
+// sweptHosts looks once more, within bounds of its own, after every promising host has said
+// its newest word. Those that denied this generation have closed it, so they can only be
+// asked under a new one; those that did not answer are left alone.
 func (p *Passage) sweptHosts() Step {
-	p.tally = Tally{}
-	if len(p.asked) == 0 {
+	denied := len(p.asked) > len(p.mute)
+	p.begun, p.tries, p.tally = p.now, 0, Tally{}
+	p.asked = append(p.asked[:0], p.mute...)
+	for _, id := range p.mute {
+		p.tally.add(unanswered, id)
+	}
+	if !denied {
 		return p.pick()
 	}
-	p.asked = p.asked[:0]
 	return p.next(Effect{Do: Regen, ID: p.row.ID, Gen: p.row.Gen})
 }
 
@@ -227,7 +234,8 @@ func (p *Passage) reserved(e Reserved) Step {
 	at := p.asked[len(p.asked)-1]
 	switch {
 	case e.Unknown:
-		p.tally.add("unanswered", at)
+		p.tally.add(unanswered, at)
+		p.mute, p.over = append(p.mute, at), p.spent()
 		p.releaseDetached(at, p.row.Gen)
 		return p.next(Effect{Do: Regen, ID: p.row.ID, Gen: p.row.Gen})
 	case e.Denial == "":
@@ -272,7 +280,8 @@ func (p *Passage) regened(e Regened) Step {
 		return p.next(Effect{Do: Read, ID: p.row.ID})
 	}
 	p.row.Gen = e.Gen
-	if len(p.asked) > 0 && p.spent() {
+	if p.over {
+		p.over = false
 		return p.lastResort()
 	}
 	return p.pick()
