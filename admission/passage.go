@@ -93,6 +93,7 @@ type Effect struct {
 	Gen     int64 // or epoch
 	Exclude []string
 	Acked   bool // Move: the old host acknowledged
+	Last    bool // Pick: before a refusal, so whatever may have room is asked
 	Reply   Answer
 }
 
@@ -202,7 +203,7 @@ func (p *Passage) place() Step {
 }
 
 func (p *Passage) pick() Step {
-	return p.next(Effect{Do: Pick, Exclude: p.asked})
+	return p.next(Effect{Do: Pick, Exclude: p.asked, Last: p.swept})
 }
 
 func (p *Passage) picked(e Picked) Step {

@@ -166,6 +166,9 @@ func showEffect(e Effect) string {
 	if e.Acked {
 		out += ", acknowledged"
 	}
+	if e.Last {
+		out += ", the last time"
+	}
 	return out
 }
 

@@ -14,6 +14,10 @@ type PickOptions struct {
 	Require string   // only this host
 	Prefer  string   // this host if it fits
 	Rand    uint64   // picks among the hosts of the best bucket
+	// Gross leaves this replica's own unanswered reserves out of account. It is for the last
+	// pick before a refusal: a reserve that was lost on the way fills nothing, and the host
+	// that is asked has the last word. It reads every host.
+	Gross bool
 }
 
 // Choice is the host to ask, and what the ask needs of it.
@@ -77,10 +81,30 @@ func (t *Table) Pick(now time.Duration, a *gate.Ask, o *PickOptions) (Choice, bo
 			return c, true
 		}
 	}
-	if i := t.search(&q); i != none {
-		return t.choice(i, &q), true
+	i := none
+	if o.Gross {
+		i = t.searchGross(&q)
+	} else {
+		i = t.search(&q)
 	}
-	return Choice{}, false
+	if i == none {
+		return Choice{}, false
+	}
+	return t.choice(i, &q), true
+}
+
+// searchGross returns the host with the most room among those that may have some.
+func (t *Table) searchGross(q *query) int32 {
+	best := none
+	for i := range t.hosts {
+		if !t.hosts[i].live || (best != none && t.hosts[i].room() <= t.hosts[best].room()) {
+			continue
+		}
+		if why, _ := t.judge(int32(i), q); why == Candidate {
+			best = int32(i)
+		}
+	}
+	return best
 }
 
 func (t *Table) pickNamed(id string, q *query) (Choice, bool) {
@@ -190,36 +214,51 @@ func (t *Table) judge(i int32, q *query) (Reason, string) {
 		return Excluded, ""
 	case !carries(h.labels, q.ask.Labels):
 		return Labels, ""
-	case h.room() < q.need[h.mode]:
+	case h.roomFor(q) < q.need[h.mode]:
 		return NoRoom, ""
 	}
 	for _, want := range q.ask.Dims {
-		if !h.has(want) {
+		if !h.has(want, q) {
 			return Dimension, want.Name
 		}
 	}
-	if t.slotted && !h.hasSlot(q.ask) {
+	if t.slotted && !h.hasSlot(q) {
 		return Dimension, gate.SandboxDim
 	}
 	return Candidate, ""
 }
 
 // hasSlot says whether a host that declares sandbox slots has those that the ask takes.
-func (h *host) hasSlot(a *gate.Ask) bool {
+func (h *host) hasSlot(q *query) bool {
 	for i := range h.dims {
 		if d := &h.dims[i]; d.name == gate.SandboxDim {
-			return d.free-d.pending >= a.Takes(gate.SandboxDim)
+			return d.left(q) >= q.ask.Takes(gate.SandboxDim)
 		}
 	}
 	return true
 }
 
+// roomFor is the room for one ask: net of this replica's unanswered reserves, or gross.
+func (h *host) roomFor(q *query) int32 {
+	if q.opts.Gross {
+		return clampMiB(h.admittable.FloorMiB())
+	}
+	return h.room()
+}
+
+func (d *dim) left(q *query) int64 {
+	if q.opts.Gross {
+		return d.free
+	}
+	return d.free - d.pending
+}
+
 // has says whether a host has an amount of a dimension left. One that it does not declare it
 // does not have.
-func (h *host) has(want gate.Dim) bool {
+func (h *host) has(want gate.Dim, q *query) bool {
 	for i := range h.dims {
 		if d := &h.dims[i]; d.name == want.Name {
-			return want.N >= 0 && d.free-d.pending >= want.N
+			return want.N >= 0 && d.left(q) >= want.N
 		}
 	}
 	return want.N == 0

@@ -85,7 +85,7 @@ func (t *Table) Explain(now time.Duration, a *gate.Ask, o *PickOptions, ids int)
 		}
 		return y
 	}
-	if ids == 0 && len(a.Labels) == 0 && len(a.Dims) == 0 && len(o.Exclude) == 0 && !t.slotted && t.search(&q) == none {
+	if ids == 0 && len(a.Labels) == 0 && len(a.Dims) == 0 && len(o.Exclude) == 0 && !t.slotted && !o.Gross && t.search(&q) == none {
 		y := Tally{Hosts: len(t.byID), Counts: t.counts}
 		y.Counts[NoRoom], y.Counts[Candidate] = t.counts[Candidate], 0
 		return y

@@ -37,6 +37,7 @@ type driving struct {
 	req     admission.Request
 	pin     table.PickOptions
 	charge  table.Charge // of the host that is being asked
+	swept   bool
 }
 
 func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Event {
@@ -46,7 +47,7 @@ func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Eve
 		c, err := store.Claim(ctx, d.req.Claim)
 		return admission.Claimed{Result: c, Failed: d.failed(err)}
 	case admission.Pick:
-		return d.pick(e.Exclude)
+		return d.pick(e)
 	case admission.Reserve:
 		return d.reserve(ctx, e)
 	case admission.Regen:
@@ -72,6 +73,7 @@ func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Eve
 		row, found, err := store.ByID(ctx, e.ID)
 		return admission.RowRead{Row: row, Found: found, Failed: d.failed(err)}
 	case admission.Sweep:
+		d.swept = true
 		d.gateway.sweepFor(ctx, d.req.Claim.Contents.Kind(), &d.req.Ask, &d.pin)
 		return admission.Swept{}
 	case admission.Pause:
@@ -93,13 +95,16 @@ func (g *Gateway) failed(err error, about, name string) bool {
 }
 
 // pick chooses and charges in one locked step, so that concurrent picks see each other.
-func (d *driving) pick(exclude []string) admission.Event {
+func (d *driving) pick(e admission.Effect) admission.Event {
 	g := d.gateway
 	opts := d.pin
-	opts.Exclude, opts.Rand = exclude, g.Rand()
+	opts.Exclude, opts.Rand, opts.Gross = e.Exclude, g.Rand(), e.Last
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c, ok := g.table.Pick(g.Now(), &d.req.Ask, &opts)
+	if !ok && !d.swept {
+		return admission.Picked{} // what was known before the sweep is told to nobody
+	}
 	if !ok {
 		// Every id, so that the counts are true; the surface names the first few.
 		return admission.Picked{Tally: tallyOf(g.table.Explain(g.Now(), &d.req.Ask, &opts, g.table.Len()))}
@@ -236,6 +241,7 @@ func (g *Gateway) depart(ctx context.Context, id string) admission.Answer {
 	for e.Do != admission.Reply {
 		e = d.Step(g.leave(ctx, e))
 	}
+	g.wakes.nudge(id)
 	g.wakes.wake()
 	return e.Reply
 }

@@ -100,7 +100,7 @@ func (d *driving) perform(e admission.Effect) {
 		var c pool.Claimed
 		f.transact(func() { c = f.claim(d.req.Claim) }, func(failed bool) { d.feed(admission.Claimed{Result: c, Failed: failed}) })
 	case admission.Pick:
-		d.pick(e.Exclude)
+		d.pick(e)
 	case admission.Reserve:
 		d.reserve(e)
 	case admission.Regen:
@@ -131,9 +131,9 @@ func (d *driving) perform(e admission.Effect) {
 	}
 }
 
-func (d *driving) pick(exclude []string) {
+func (d *driving) pick(e admission.Effect) {
 	r := d.replica
-	opts := table.PickOptions{Exclude: slices.Clone(exclude), Rand: r.fleet.rand.Uint64()}
+	opts := table.PickOptions{Exclude: slices.Clone(e.Exclude), Rand: r.fleet.rand.Uint64(), Gross: e.Last}
 	c, ok := r.table.Pick(r.fleet.now, &d.req.Ask, &opts)
 	if !ok {
 		d.feed(admission.Picked{Tally: admission.Tally{string(host.NoRoom): {"some"}}})
