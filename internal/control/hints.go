@@ -90,7 +90,7 @@ func (c call) appoint(poolName, key string, position int64) appointment {
 	}
 	g.mu.Unlock()
 	retry := hint.Appointment(place, slots, hint.DefaultBounds(), g.Rand())
-	a := appointment{retry: retry, poll: hint.PollAfter(retry, longestPoll)}
+	a := appointment{retry: retry, poll: hint.PollAfter(retry, LongestPoll)}
 	now := g.storeNow().Wall()
 	held := c.held(key).Again(now, now.Add(retry))
 	text, err := g.receipts.AppendMint(nil, held, c.who.Name, key)

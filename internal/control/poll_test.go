@@ -73,6 +73,24 @@ func TestPollIsWokenByAnExit(t *testing.T) {
 	})
 }
 
+// TestPollHearsOfItsRelease: somebody else releases what a caller holds on for.
+func TestPollHearsOfItsRelease(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		r.admit("k1", "solo")
+		r.wait("k2", "solo", pool.ForSlot)
+		r.wait("k3", "solo", pool.ForSlot)
+		first, second := r.poll(r.t.Context(), "k2", 30*time.Second), r.poll(r.t.Context(), "k3", 30*time.Second)
+		time.Sleep(3300 * time.Millisecond)
+		r.release("k3")
+		r.answered(second, "not_found")
+		if len(first) > 0 {
+			t.Error("the other poll ended")
+		}
+		r.release("k2")
+		r.answered(first, "not_found")
+	})
+}
+
 func TestPresence(t *testing.T) {
 	bubble(t, oneHost(4096), func(r *rig) {
 		r.admit("k1", "solo")

@@ -26,9 +26,11 @@ type Outcome struct {
 	Releasing bool
 }
 
+// LongestPoll is how long one attempt is held at most.
+const LongestPoll = 30 * time.Second
+
 const (
 	defaultMaxQueueAge = 10 * time.Minute
-	longestPoll        = 30 * time.Second
 	longestQueueAge    = 24 * time.Hour
 )
 
@@ -158,7 +160,7 @@ func (g *Gateway) Attempt(ctx context.Context, who *config.Consumer, key string,
 	}
 	req, pin, c := g.again(who, row)
 	req.Claim.Attempt = true
-	deadline := g.Now() + min(wait, longestPoll)
+	deadline := g.Now() + min(wait, LongestPoll)
 	me := g.wakes.join(row)
 	defer g.wakes.leave(me)
 	var had *turn

@@ -94,6 +94,20 @@ func (k *waker) wake() {
 	}
 }
 
+// nudge has the long polls on one admission look again: it was released, and whoever holds
+// on for it should hear.
+func (k *waker) nudge(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, line := range k.lines {
+		for _, w := range line {
+			if w.id == id {
+				hand(w, turn{})
+			}
+		}
+	}
+}
+
 // slotBack sets out a turn for a slot that an admission gave back because it found no
 // host. It goes to others who lack just a slot: were it to wake those who lack a host,
 // waiters would wake each other, or themselves, for as long as the hosts are full.
@@ -105,18 +119,20 @@ func (k *waker) slotBack(id string) {
 	}
 }
 
-// give hands a turn to the first waiter whom it suits. Two turns that meet go on as
-// one, which leaves out nobody that either would not.
+// give hands a turn to the first waiter whom it suits.
 func give(line []*waiter, t turn) {
-	at := slices.IndexFunc(line, t.suits)
-	if at < 0 {
-		return
+	if at := slices.IndexFunc(line, t.suits); at >= 0 {
+		hand(line[at], t)
 	}
-	to := line[at].turn
+}
+
+// hand gives a waiter the turn. Two turns that meet go on as one, which leaves out nobody
+// that either would not.
+func hand(w *waiter, t turn) {
 	select {
-	case other := <-to:
+	case other := <-w.turn:
 		t = turn{slot: t.slot && other.slot}
 	default:
 	}
-	to <- t // it has room: only give sends, under the lock
+	w.turn <- t // it has room: nobody else sends, under the lock
 }

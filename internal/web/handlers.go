@@ -45,10 +45,10 @@ func (h handlers) AttemptAdmission(ctx context.Context, q AttemptAdmissionReques
 	if err != nil {
 		return nil, err
 	}
-	if q.Params.WaitMS < 0 {
-		return nil, api.Refuse(api.InvalidRequest, "wait_ms: %d is below zero", q.Params.WaitMS)
+	if ms := q.Params.WaitMS; ms < 0 || ms > control.LongestPoll.Milliseconds() {
+		return nil, api.Refuse(api.InvalidRequest, "wait_ms: %d is not between 0 and %d", ms, control.LongestPoll.Milliseconds())
 	}
-	out, err := h.gateway.Attempt(ctx, who, q.Key, time.Duration(min(q.Params.WaitMS, 30_000))*time.Millisecond)
+	out, err := h.gateway.Attempt(ctx, who, q.Key, time.Duration(q.Params.WaitMS)*time.Millisecond)
 	switch {
 	case err != nil:
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -93,7 +94,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 				if p == http.ErrAbortHandler {
 					panic(p)
 				}
-				s.Log.Error("panic while answering", "path", r.URL.Path, "panic", p)
+				s.Log.Error("panic while answering", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 				s.fail(w, r, errors.New("panic"))
 			}
 		}()

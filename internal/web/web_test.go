@@ -266,6 +266,7 @@ func testRequestCodes(t *testing.T) {
 	r := newRig(t, options{})
 	for _, who := range []string{"", "mallory"} {
 		r.refused(api.Unauthenticated, who, "GET", "/v1/whoami", "")
+		r.refused(api.Unauthenticated, who, "POST", "/v1/admissions", "garbage") // before anything is read
 	}
 	r.create(201, post("k1", "small"))
 	r.refused(api.KeyConflict, "alice", "POST", "/v1/admissions", post("k1", "small", `,"memory_mb":256`))
@@ -405,7 +406,7 @@ func TestBadBodies(t *testing.T) {
 			t.Errorf("%.80q: %q", body, p.Detail)
 		}
 	}
-	for _, wait := range []string{"-1", "x", "1e3", "99999999999999999999", "1.5"} {
+	for _, wait := range []string{"-1", "30001", "x", "1e3", "99999999999999999999", "1.5"} {
 		r.refused(api.InvalidRequest, "alice", "POST", "/v1/admissions/k/attempt?wait_ms="+wait, "")
 	}
 	rows, err := r.store.List(t.Context(), filter)
