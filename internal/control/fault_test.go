@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/store/storetest"
+	"github.com/plimsoll-project/plimsoll/pool"
 )
 
 // fault is one row of the table: what goes wrong, what the caller of act is told, and what
@@ -76,6 +78,8 @@ var faults = []fault{
 	{name: "reserve lost", host: "Reserve", how: "lost", act: create, want: "yes", again: "yes"},
 	{name: "reserve late", host: "Reserve", how: "late", act: create, want: "yes", again: "yes"},
 	{name: "regen failed", store: "Regen", how: "failed", host: "Reserve", act: create, want: "unavailable", again: "unavailable"},
+	// The release is sent until it is heard.
+	{name: "reserve and its release lost", host: "Reserve", how: "lost", prepare: func(r *rig) { r.host("h1").fail("Release", "failed") }, act: create, want: "yes", again: "yes"},
 	{name: "settle failed", store: "Settle", how: "failed", act: create, want: "yes", again: "yes"},
 	{name: "settle persisted", store: "Settle", how: "lost", act: create, want: "yes", again: "yes"},
 	{name: "no room failed", store: "NoRoom", how: "failed", prepare: full, act: createLarge, want: "unavailable", again: "unavailable"},
@@ -265,4 +269,36 @@ func TestAcknowledgedWhenWritten(t *testing.T) {
 			t.Errorf("written, and acknowledged %d times: %v", h.calls("Acked"), ends)
 		}
 	}, plan...)
+}
+
+// TestTidying: what tidies up fails once, or is lost, and the next round makes up for it.
+func TestTidying(t *testing.T) {
+	for _, call := range []string{"Sweep", "Attend", "Config", "Lines"} {
+		for _, persisted := range []bool{false, true} {
+			bubble(t, oneHost(4096), func(r *rig) {
+				r.admit("k1", "solo")
+				r.wait("k2", "solo", "slot", patience(9*time.Second))
+				ctx, hangUp := context.WithCancel(r.t.Context())
+				r.poll(ctx, "k2", 30*time.Second)
+				time.Sleep(time.Second)
+				hangUp()
+				time.Sleep(6 * time.Second)
+				if now := pool.Time(time.Now().UnixMilli()); r.row("k2").PresentUntil > now {
+					t.Errorf("%s: still present", call)
+				}
+				if _, err := r.metrics.Gather(); err != nil {
+					t.Errorf("%s: %v", call, err)
+				}
+				time.Sleep(20 * time.Second)
+				if state := r.row("k2").State; state != pool.TimedOut {
+					t.Errorf("%s: %s", call, state)
+				}
+				if r.g.Fleet() == nil {
+					t.Errorf("%s: no configuration", call)
+				}
+				r.release("k1")
+				r.wantHeld(0, 0, 0)
+			}, storetest.Fault{Call: call, Nth: max(1, map[string]int{"Config": 2}[call]), Persisted: persisted})
+		}
+	}
 }

@@ -15,6 +15,8 @@ const (
 	retryEndsAfter = 250 * time.Millisecond
 	askWithin      = 2 * time.Second // an agent's answer, before it counts as unknown
 	detachedFor    = 30 * time.Second
+
+	vacateAgainAfter = time.Second
 )
 
 // Attach lets the gateway place on a host and hear it, until ctx ends.

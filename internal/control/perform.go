@@ -214,12 +214,18 @@ func (g *Gateway) vacate(ctx context.Context, e admission.Effect) admission.Vaca
 	return admission.Vacated{Running: answer.Running}
 }
 
-// vacateDetached is the release that survives its caller; what it cannot reach lapses.
+// vacateDetached is the release that survives its caller. It asks until it is heard, for a
+// while; what it cannot reach lapses.
 func (g *Gateway) vacateDetached(ctx context.Context, e admission.Effect) {
 	ctx, cancel := context.WithTimeout(ctx, detachedFor)
 	defer cancel()
-	if v := g.vacate(ctx, e); v.Unknown {
-		g.Log.Warn("release not acknowledged; the reservation lapses by itself", "host", e.Host, "id", e.ID)
+	for g.vacate(ctx, e).Unknown {
+		select {
+		case <-time.After(vacateAgainAfter):
+		case <-ctx.Done():
+			g.Log.Warn("release not acknowledged; the reservation lapses by itself", "host", e.Host, "id", e.ID)
+			return
+		}
 	}
 }
 

@@ -1,0 +1,199 @@
+package control_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/store/storetest"
+)
+
+// crowd runs n creates at once and counts what they are told.
+func (r *rig) crowd(n int, class string) map[string]int {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	words := map[string]int{}
+	for i := range n {
+		wg.Go(func() {
+			got := said(r.post(fmt.Sprintf("k%d", i), class))
+			mu.Lock()
+			defer mu.Unlock()
+			words[got.word]++
+		})
+	}
+	wg.Wait()
+	return words
+}
+
+// TestBurst (T01, T02, T06, T07, trap 1): a host of 4,096 MiB with a headroom of 256 takes
+// 30 of 128, however many ask at once; a pool of four takes four.
+func TestBurst(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		if words := r.crowd(40, "small"); words["yes"] != 30 || words["no_capacity"] != 10 {
+			t.Errorf("40 creates at once: %v", words)
+		}
+		r.wantHeld(30, 30, 0)
+		r.letGo()
+	})
+	bubble(t, oneHost(4096), func(r *rig) {
+		if words := r.crowd(10, "quad"); words["yes"] != 4 || words["pool_full"] != 6 {
+			t.Errorf("10 creates at once in a pool of four: %v", words)
+		}
+	})
+}
+
+// TestBurstWithFailures (T81, T39, T40): some of ten creates fail half-way; nothing is left.
+func TestBurstWithFailures(t *testing.T) {
+	bubble(t, twoHosts(4096), func(r *rig) {
+		r.hosts[0].fail("Reserve", "lost")
+		r.hosts[1].fail("Reserve", "late")
+		r.crowd(10, "small")
+		time.Sleep(10 * time.Second)
+		r.letGo()
+	}, storetest.Fault{Call: "Settle", Nth: 3}, storetest.Fault{Call: "Settle", Nth: 5, Persisted: true}, storetest.Fault{Call: "Claim", Nth: 7, Persisted: true})
+}
+
+// TestStormSharesItsSweep (F07): a storm of refusals costs no storm of questions.
+func TestStormSharesItsSweep(t *testing.T) {
+	bubble(t, twoHosts(4096), func(r *rig) {
+		full(r)
+		before := r.hosts[0].calls("Verdict")
+		r.hosts[1].set(func() { r.hosts[1].lag = 5 * time.Millisecond })
+		if words := r.crowd(100, "large"); words["no_capacity"] != 100 {
+			t.Errorf("100 creates on full hosts: %v", words)
+		}
+		if n := r.hosts[0].calls("Verdict") - before; n < 1 || n > 3 {
+			t.Errorf("100 refusals asked a host %d times", n)
+		}
+	})
+}
+
+// TestNoRefusalFromACachedNegative (§12.6, T57): the table says full, the host's newest word
+// has room, and its news is lost.
+func TestNoRefusalFromACachedNegative(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		full(r)
+		h := r.hosts[0]
+		h.set(func() { h.quiet, h.budget = true, 16*gate.GiB })
+		h.sample()
+		synctest.Wait()
+		out, err := r.post("k", "large")
+		r.want("yes", out, err)
+	})
+}
+
+func zone(name string) func(*host.Config) {
+	return func(c *host.Config) { c.Labels = []gate.Label{{Name: "zone", Value: name}} }
+}
+
+// TestWhoseNo (T64, T78, T79, T67): a refusal names the hosts for each reason, and counts
+// them all.
+func TestWhoseNo(t *testing.T) {
+	hosts := twoHosts(4096)
+	hosts = append(hosts, &fakeHost{id: "h3", budget: 4 * gate.GiB, config: zone("a")},
+		&fakeHost{id: "h4", budget: 4 * gate.GiB, config: zone("b")}, &fakeHost{id: "h5", budget: 4 * gate.GiB, config: zone("b")},
+		&fakeHost{id: "h6", budget: 4 * gate.GiB, config: func(c *host.Config) { c.Dims = []gate.Dim{{Name: "gpus", N: 1}} }})
+	bubble(t, hosts, func(r *rig) {
+		full(r)
+		r.host("h1").step(host.SetIntake{Intake: host.IntakeDraining})
+		r.host("h5").step(host.SetIntake{Intake: host.IntakeCordoned})
+		time.Sleep(time.Second)
+		out, err := r.post("k", "zoned", func(q *api.AdmissionRequest) { mb := int64(512); q.MemoryMB = &mb })
+		r.want("yes", out, err) // on h4, which has 768 MiB left
+		for i := range 5 {
+			r.post(fmt.Sprint("k", i), "zoned")
+		}
+		out, err = r.post("k9", "zoned")
+		got := r.want("no_capacity", out, err)
+		refusal, _ := api.AsRefusal(got.err)
+		want := map[string]string{"draining": "h1", "cordoned": "h5", "lacks_label": "h2 h3 h6", "no_room": "h4"}
+		for reason, ids := range want {
+			if has := strings.Join(slices.Sorted(slices.Values(refusal.Figures.Hosts[reason])), " "); has != ids {
+				t.Errorf("%s: %q, want %q", reason, has, ids)
+			}
+		}
+		if len(refusal.Figures.Hosts) != len(want) || refusal.Detail == "" {
+			t.Errorf("%+v", refusal.Figures.Hosts)
+		}
+		r.admit("g1", "card")
+		out, err = r.post("g2", "card")
+		got = r.want("no_capacity", out, err)
+		refusal, _ = api.AsRefusal(got.err)
+		if _, named := refusal.Figures.Hosts["lacks_dimension:gpus"]; !named { // T78, T11
+			t.Errorf("the dimension is not named: %v", refusal.Figures.Hosts)
+		}
+	})
+	bubble(t, oneHost(4096), func(r *rig) {
+		out, err := r.post("k", "zoned") // T64: no host could ever: not retryable
+		r.want("infeasible", out, err)
+		out, err = r.post("k", "zoned", queue) // T83
+		r.want("infeasible", out, err)
+	})
+}
+
+// TestPinned (T68): the scope is the host's, and the remedy says whether to move or to wait.
+func TestPinned(t *testing.T) {
+	bubble(t, twoHosts(4096), func(r *rig) {
+		mb := func(q *api.AdmissionRequest) { n := int64(12 << 10); q.MemoryMB = &n }
+		r.admit("k1", "small", pinned("h1", api.HostPinModeRequire), mb)
+		out, err := r.post("k2", "large", pinned("h1", api.HostPinModeRequire))
+		refusal, _ := api.AsRefusal(r.want("no_capacity", out, err).err)
+		if refusal.WhoseNo() != api.ScopeHost || !strings.Contains(refusal.Remedy, "another host has room") {
+			t.Errorf("%+v", refusal)
+		}
+		r.admit("k3", "small", pinned("h2", api.HostPinModeRequire), mb)
+		out, err = r.post("k2", "large", pinned("h1", api.HostPinModeRequire))
+		refusal, _ = api.AsRefusal(r.want("no_capacity", out, err).err)
+		if refusal.WhoseNo() != api.ScopeHost || !strings.Contains(refusal.Remedy, "no other host") {
+			t.Errorf("%+v", refusal)
+		}
+		out, err = r.post("k4", "small", pinned("h9", api.HostPinModeRequire))
+		r.want("infeasible", out, err)
+		out, err = r.post("k5", "small", pinned("h9", api.HostPinModePrefer))
+		r.want("yes", out, err)
+	})
+}
+
+// TestUnmeasured: a never does not come from ignorance.
+func TestUnmeasured(t *testing.T) {
+	bubble(t, oneHost(0), func(r *rig) {
+		out, err := r.post("k", "small")
+		r.want("no_healthy_agents", out, err)
+		h := r.hosts[0]
+		h.set(func() { h.budget = 4 * gate.GiB })
+		h.sample()
+		time.Sleep(time.Second)
+		out, err = r.post("k", "small")
+		r.want("yes", out, err)
+	})
+	bubble(t, nil, func(r *rig) {
+		out, err := r.post("k", "small", queue)
+		r.want("no_healthy_agents", out, err)
+	})
+}
+
+// TestEachItsOwnAppointment (trap 4): callers that are refused in one instant are not told
+// one moment, and a longer line is told later.
+func TestEachItsOwnAppointment(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		r.admit("k", "solo")
+		seen := map[time.Duration]bool{}
+		var last time.Duration
+		for i := range 50 {
+			_, err := r.post(fmt.Sprint("k", i), "solo")
+			refusal, _ := api.AsRefusal(err)
+			if after := refusal.RetryAfter; seen[after] || after < last {
+				t.Errorf("caller %d is told %v after %v", i, after, last)
+			}
+			last = refusal.RetryAfter
+			seen[last] = true
+		}
+	})
+}
