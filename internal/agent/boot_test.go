@@ -485,3 +485,33 @@ func (r *rig) release(id string, epoch int64) host.Answer {
 	}
 	return a
 }
+
+// T28, T43: many boots at once, of which some fail, some are released and some end, with few
+// starts between them; each gets its own end, and the host is idle again.
+func TestManyBootsAtOnce(t *testing.T) {
+	r := startRig(t, func(c *agent.Config) { c.Host.MaxStarts = 3; c.Host.MaxWaitingStarts = 100; c.Budget = 0 })
+	var all sync.WaitGroup
+	for i := range 40 {
+		id := fmt.Sprint("s", i)
+		text := r.reserve(id, 1)
+		all.Go(func() {
+			switch i % 4 {
+			case 0, 1:
+				if _, _, exit, err := r.run(text, shell(fmt.Sprint("exit ", i))); err != nil || exit.Status != i {
+					t.Errorf("%d: %+v %v", i, exit, err)
+				}
+			case 2:
+				_, _, _, err := r.run(text, boot.Command{Argv: []string{"/no/such"}})
+				refused(t, err, api.InvalidRequest, "/no/such")
+			case 3:
+				go r.Do(context.Background(), host.Release{ID: id, Gen: 1})
+				_, _, exit, err := r.run(text, shell("exec sleep 1000"))
+				if err == nil && exit.Signal == "" || err != nil && !errors.Is(err, api.TicketRejected) {
+					t.Errorf("%d: %+v %v", i, exit, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	r.idle()
+}

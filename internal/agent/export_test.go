@@ -16,8 +16,8 @@ func (a *Agent) Measure(ctx context.Context) (host.Sample, error) {
 // Tidy removes old logs as if it were then.
 func (a *Agent) Tidy(ctx context.Context, then time.Time) error { return a.tidy(ctx, then) }
 
-// LogsMost and LogsFor are what is kept.
-const (
-	LogsMost = logsMost
-	LogsFor  = logsFor
-)
+// Trim gives the room of old output back.
+func (a *Agent) Trim(ctx context.Context) error { return a.trim(ctx) }
+
+// LogKeeps is how much of it is kept.
+const LogKeeps = logKeeps

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"syscall"
@@ -216,15 +217,32 @@ func (t *tails) drain(s *seam, f *os.File, stream string) (more bool) {
 		if f == nil {
 			return false
 		}
-		n, err := f.Read(t.buf[:])
-		if n == 0 || err != nil {
+		data := t.buf[:0]
+		if missing := skipTrimmed(f); missing > 0 {
+			data = fmt.Appendf(data, "\n[plimsoll: %d bytes of output are missing here, which was written faster than read]\n", missing)
+		}
+		n, err := f.Read(t.buf[len(data):])
+		if data = t.buf[:len(data)+n]; len(data) == 0 || err != nil {
 			return false
 		}
-		if s.send(boot.Reply{Event: boot.EvOutput, Stream: stream, Data: t.buf[:n]}) != nil {
+		if s.send(boot.Reply{Event: boot.EvOutput, Stream: stream, Data: data}) != nil {
 			return false
 		}
 	}
 	return true
+}
+
+// skipTrimmed moves past what trim has taken away meanwhile, and says how much that was.
+func skipTrimmed(f *os.File) int64 {
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return 0
+	}
+	data, err := f.Seek(at, unix.SEEK_DATA)
+	if err != nil { // there is no more data, or a file system that cannot tell
+		return 0
+	}
+	return data - at
 }
 
 func (t *tails) close() {

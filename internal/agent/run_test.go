@@ -14,16 +14,19 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/client/boot"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/agent"
 )
 
 // Whatever a command writes arrives, on the stream that it was written to.
 func TestRunOutput(t *testing.T) {
 	r := startRig(t)
-	big := bytes.Repeat([]byte("0123456789abcde\n"), 1<<19) // 8 MiB
+	big := bytes.Repeat([]byte("0123456789abcde\n"), 1<<17) // 2 MiB
 	bigFile := filepath.Join(r.tmp, "big")
 	if err := os.WriteFile(bigFile, big, 0o644); err != nil {
 		t.Fatal(err)
@@ -247,5 +250,52 @@ func TestOldLogsAreRemoved(t *testing.T) {
 	check(time.Now().Add(25*time.Hour), false)
 	if v, _ := r.sandbox("runs"); v.Phase != host.Running {
 		t.Error("it ended one that runs")
+	}
+}
+
+// One that writes without end takes a bounded part of the disk, whether somebody reads along
+// or not; a reader who is too slow is told what is missing, and has the newest.
+func TestOutputWithoutEnd(t *testing.T) {
+	r := startRig(t)
+	half := filepath.Join(r.tmp, "half")
+	more := filepath.Join(r.tmp, "more")
+	script := fmt.Sprintf(`echo first; head -c %d /dev/zero | tr '\0' x; touch %s; while ! test -e %s; do sleep 0.01; done; echo last`, 3*agent.LogKeeps, half, more)
+	stdout, _ := r.cfg.Driver.Logs("a")
+	var out bytes.Buffer
+	reader := &onWrite{then: func() {
+		// The first word has come, and nothing more is read until there is too much of it.
+		r.eventually("it to be written", func() bool { _, err := os.Stat(half); return err == nil })
+		if err := r.Trim(t.Context()); err != nil {
+			t.Error(err)
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(stdout, &st); err != nil || st.Blocks*512 > 2*agent.LogKeeps {
+			t.Errorf("its log takes %d bytes (%v)", st.Blocks*512, err)
+		}
+		os.WriteFile(more, nil, 0o644)
+	}}
+	exit, err := r.boot.Run(t.Context(), r.reserve("a", 1), shell(script), io.MultiWriter(&out, reader), io.Discard, nil)
+	if err != nil || exit.Status != 0 {
+		t.Fatalf("%+v %v", exit, err)
+	}
+	text := out.String()
+	if !strings.HasPrefix(text, "first\n") || !strings.HasSuffix(text, "xlast\n") || !strings.Contains(text, "bytes of output are missing here") {
+		t.Errorf("it read %d bytes, from %.40q to %q", len(text), text, text[max(len(text)-40, 0):])
+	}
+	if strings.Contains(text, "\x00") {
+		t.Error("it read what is not there as zeros")
+	}
+	// That of one that nobody reads along.
+	os.Remove(half)
+	os.Remove(more)
+	r.detached("b", 1, script)
+	r.eventually("it to be written", func() bool { _, err := os.Stat(half); return err == nil })
+	if err := r.Trim(t.Context()); err != nil {
+		t.Error(err)
+	}
+	stdout, _ = r.cfg.Driver.Logs("b")
+	var st unix.Stat_t
+	if err := unix.Stat(stdout, &st); err != nil || st.Blocks*512 > 2*agent.LogKeeps || st.Size < 3*agent.LogKeeps {
+		t.Errorf("its log takes %d of %d bytes (%v)", st.Blocks*512, st.Size, err)
 	}
 }

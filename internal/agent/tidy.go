@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/plimsoll-project/plimsoll/host"
 )
 
@@ -22,20 +24,84 @@ const (
 	tidyEvery = 10 * time.Minute
 )
 
-// tidyUntil removes old logs, now and then, until ctx ends.
+// Of the output of one that runs the newest is kept, and the room of the rest given back
+// once it is as much again: else one sandbox could fill the disk, on which then nothing is
+// promised to anybody.
+const (
+	logKeeps  = 16 << 20 // bytes of each stream
+	trimEvery = 5 * time.Second
+)
+
+// tidyUntil keeps the logs within bounds, until ctx ends.
 func (a *Agent) tidyUntil(ctx context.Context) {
-	tick := time.NewTicker(tidyEvery)
-	defer tick.Stop()
+	trim, tidy := time.NewTicker(trimEvery), time.NewTicker(tidyEvery)
+	defer trim.Stop()
+	defer tidy.Stop()
+	err := a.tidy(ctx, time.Now())
 	for {
-		if err := a.tidy(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			a.cfg.Log.Error("old logs not removed", "err", err)
+		if err != nil && ctx.Err() == nil {
+			a.cfg.Log.Error("logs not kept within bounds", "err", err)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-trim.C:
+			err = a.trim(ctx)
+		case <-tidy.C:
+			err = a.tidy(ctx, time.Now())
 		}
 	}
+}
+
+// trim gives the room of old output back. The file keeps its length, so that its writer and
+// its readers stay where they are.
+func (a *Agent) trim(ctx context.Context) error {
+	ids, err := a.ids(ctx)
+	if err != nil {
+		return err
+	}
+	for id := range ids {
+		stdout, stderr := a.cfg.Driver.Logs(id)
+		for _, path := range []string{stdout, stderr} {
+			if err := trimLog(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("give back the room of old output: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func trimLog(path string) error {
+	var st unix.Stat_t
+	if path == "" || unix.Stat(path, &st) != nil || st.Blocks*512 < 2*logKeeps || st.Size < 2*logKeeps {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	const whole = 1 << 20 // of a block that is trimmed in part, that part would read as zeros
+	old := (st.Size - logKeeps) &^ (whole - 1)
+	err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, old)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return nil // this file system cannot; then the disk is the bound
+	}
+	return err
+}
+
+// ids are the sandboxes that the host charges.
+func (a *Agent) ids(ctx context.Context) (map[string]bool, error) {
+	ids := map[string]bool{}
+	err := a.Look(ctx, func(h *host.Host) {
+		for _, s := range h.View().Sandboxes {
+			ids[s.ID] = true
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ids, nil
 }
 
 // tidy removes the logs of ended sandboxes that are older than logsFor, and the oldest
@@ -50,12 +116,7 @@ func (a *Agent) tidy(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	live := map[string]bool{}
-	err = a.Look(ctx, func(h *host.Host) {
-		for _, s := range h.View().Sandboxes {
-			live[s.ID] = true
-		}
-	})
+	live, err := a.ids(ctx)
 	if err != nil {
 		return err
 	}

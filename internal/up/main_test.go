@@ -3,7 +3,6 @@ package up_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -272,13 +271,6 @@ func (s *site) write(text string) {
 	s.args = []string{"--config", path}
 }
 
-func decode[T any](t *testing.T, text []byte) (out T) {
-	t.Helper()
-	if err := json.Unmarshal(text, &out); err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
 
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
