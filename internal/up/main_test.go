@@ -271,7 +271,6 @@ func (s *site) write(text string) {
 	s.args = []string{"--config", path}
 }
 
-
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
