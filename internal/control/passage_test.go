@@ -471,3 +471,29 @@ func TestOtherStates(t *testing.T) {
 		}
 	})
 }
+
+// TestUnreadableConfiguration: a document of another version is in the store; the one that
+// was loaded stays in force here, and an older one never replaces a newer.
+func TestUnreadableConfiguration(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		ctx := r.t.Context()
+		fleet := r.g.Fleet()
+		c, err := r.memory.Config(ctx)
+		r.must(err)
+		c.Document = "version: 99"
+		_, _, err = r.memory.Apply(ctx, c, fleet.Settings())
+		r.must(err)
+		if err := r.g.Load(ctx); err == nil {
+			t.Error("loaded what it cannot read")
+		}
+		time.Sleep(20 * time.Second) // the sweep tries, too
+		if r.g.Fleet() != fleet {
+			t.Error("the former configuration is no longer in force")
+		}
+		r.admit("k", "small")
+		r.apply(fleetDocument)
+		if r.g.Fleet() == fleet {
+			t.Error("the newest configuration is not in force")
+		}
+	})
+}

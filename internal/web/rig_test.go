@@ -158,7 +158,7 @@ func (r *rig) attach(change func(*host.Config)) {
 // sabotaged is a store whose calls a test can break.
 type sabotaged struct {
 	control.Store
-	mu    sync.Mutex // guards broken
+	mu    sync.Mutex // guards fault
 	fault func(call string) error
 }
 
@@ -374,7 +374,7 @@ func (r *rig) call(who, method, path, body string) answer {
 
 func (r *rig) exchange(who, method, path, body string) (answer, error) {
 	r.t.Helper()
-	make := func() *http.Request {
+	request := func() *http.Request {
 		q, err := http.NewRequestWithContext(r.t.Context(), method, r.server.URL+path, strings.NewReader(body))
 		r.must(err)
 		if who != "" {
@@ -385,13 +385,13 @@ func (r *rig) exchange(who, method, path, body string) (answer, error) {
 		}
 		return q
 	}
-	resp, err := r.server.Client().Do(make())
+	resp, err := r.server.Client().Do(request())
 	r.must(err)
 	defer resp.Body.Close()
 	a := answer{t: r.t, Status: resp.StatusCode, Header: resp.Header}
 	a.Body, err = io.ReadAll(resp.Body)
 	r.must(err)
-	return a, r.holds(make(), a)
+	return a, r.holds(request(), a)
 }
 
 // holds checks an exchange against the contract and returns what is wrong with the request.

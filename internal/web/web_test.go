@@ -459,6 +459,13 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("the metrics hold %q", never)
 		}
 	}
+	r.call("alice", "DELETE", "/v1/admissions/secret-key-2", "")
+	idle := string(r.call("", "GET", "/metrics", "").Body)
+	for _, want := range []string{`plimsoll_host_reserved_bytes{host="h1"} 0`, `plimsoll_host_reservations{host="h1"} 0`, `plimsoll_pool_busy_slots{pool="one"} 0`} {
+		if !strings.Contains(idle, want+"\n") {
+			t.Errorf("idle, and no %s", want)
+		}
+	}
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v %v", problems, err)
@@ -515,7 +522,7 @@ func FuzzPost(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		one := *r
 		one.t = t
-		a, invalid := one.exchange("bob", "POST", "/v1/admissions", body)
+		a, invalid := one.exchange("alice", "POST", "/v1/admissions", body)
 		if a.Status >= 500 && a.Status != 503 {
 			t.Fatalf("%q: %d %s", body, a.Status, a.Body)
 		}
@@ -524,7 +531,7 @@ func FuzzPost(f *testing.F) {
 		}
 		if a.Status < 300 {
 			v := a.admission()
-			one.call("bob", "DELETE", "/v1/admissions/"+v.Key, "")
+			one.call("alice", "DELETE", "/v1/admissions/"+v.Key, "")
 		}
 	})
 }
