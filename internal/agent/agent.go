@@ -52,6 +52,7 @@ type Agent struct {
 	host *host.Host
 	log  *stateLog
 	owed outcome // of steps whose records are not written yet
+	full bool    // it was said that the log cannot be written
 }
 
 // request is one event, or one look at the host, and the way back.
@@ -186,15 +187,15 @@ func mustLast(ev host.Event) bool {
 // until that works whoever relies on them is answered with the error: an answer that a
 // restart would forget is no promise.
 func (a *Agent) persist() error {
-	was := a.log.broken
 	err := a.log.append(a.owed.records, a.clock())
 	a.owed.records = a.owed.records[:0] // the log has them, written or not
 	switch {
-	case err != nil && !was:
+	case err != nil && !a.full:
 		a.cfg.Log.Error("state not written", "err", err)
-	case err == nil && was:
+	case err == nil && a.full:
 		a.cfg.Log.Info("state is written again")
 	}
+	a.full = err != nil
 	return err
 }
 

@@ -127,7 +127,7 @@ func (b *booter) done(ref host.Ref, reason string) {
 	defer cancel()
 	_, err := b.agent.Do(ctx, host.Done{ID: ref.ID, Epoch: ref.Epoch, Reason: reason})
 	if err != nil && !errors.Is(err, ErrStopped) {
-		b.agent.cfg.Log.Error("an end was not written down; it is told again after a restart", "id", ref.ID, "err", err)
+		b.agent.cfg.Log.Error("an end is not written down yet, and told when it is", "id", ref.ID, "err", err)
 	}
 }
 

@@ -102,6 +102,9 @@ func TestAFullDisk(t *testing.T) {
 
 	disk.makeRoom()
 	r.hears(feed, host.Ref{ID: "runs", Epoch: 1})
+	if !strings.Contains(r.log.String(), "state is written again") {
+		t.Error("nobody is told that it goes on")
+	}
 	r.redeem(promised).Close()
 	r.eventually("it to be freed", func() bool { _, there := r.sandbox("promised"); return !there })
 	r.reserve("z", 1)

@@ -124,6 +124,23 @@ func TestBadLines(t *testing.T) {
 	r.idle()
 }
 
+// FuzzSeam: whatever is said, the agent hangs up in the end, and nothing is held by it.
+func FuzzSeam(f *testing.F) {
+	r := startRig(f)
+	f.Add([]byte(`{"op":"redeem","ticket":"plm1.AQ"}` + "\n" + `{"op":"track","pid":1}` + "\n"))
+	f.Add([]byte(`{"op":"run","ticket":"","command":{"argv":["x"]}}`))
+	f.Add([]byte("\n\n\x00{"))
+	f.Fuzz(func(t *testing.T, said []byte) {
+		w := dial(t, r)
+		w.Write(said)
+		w.Conn.(*net.UnixConn).CloseWrite()
+		w.closed(t)
+		if v := r.view(); len(v.Sandboxes) != 0 || v.Reservations != 0 {
+			t.Errorf("held: %+v", v)
+		}
+	})
+}
+
 // What comes out of order is refused, and the boot goes on.
 func TestOutOfOrder(t *testing.T) {
 	r := startRig(t)
