@@ -197,3 +197,24 @@ func TestEachItsOwnAppointment(t *testing.T) {
 		}
 	})
 }
+
+// TestNoRefusalOfAPinnedHostUnasked: of more hosts than a sweep asks, the one that is
+// demanded is asked (§12.6).
+func TestNoRefusalOfAPinnedHostUnasked(t *testing.T) {
+	var hosts []*fakeHost
+	for i := range 40 {
+		hosts = append(hosts, &fakeHost{id: fmt.Sprintf("h%02d", i), budget: 4 * gate.GiB})
+	}
+	bubble(t, hosts, func(r *rig) {
+		for _, h := range hosts[:8] {
+			pin := pinned(h.id, api.HostPinModeRequire)
+			mb := int64(12 << 10)
+			r.admit("filler-"+h.id, "small", pin, func(q *api.AdmissionRequest) { q.MemoryMB = &mb })
+			h.set(func() { h.quiet, h.budget = true, 16*gate.GiB })
+			h.sample()
+			synctest.Wait()
+			out, err := r.post("k-"+h.id, "large", pin)
+			r.want("yes", out, err)
+		}
+	})
+}
