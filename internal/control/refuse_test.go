@@ -218,3 +218,30 @@ func TestNoRefusalOfAPinnedHostUnasked(t *testing.T) {
 		}
 	})
 }
+
+// TestAppointmentsFollowTheRate: of a pool that frees ten slots a second the next caller is
+// told less than a second, once exits, or releases, have been seen.
+func TestAppointmentsFollowTheRate(t *testing.T) {
+	for name, end := range map[string]func(*rig){
+		"exits":    func(r *rig) { r.boot(r.admit("k", "solo")); synctest.Wait(); r.exit("k") },
+		"releases": func(r *rig) { r.admit("k", "solo"); r.release("k") },
+	} {
+		bubble(t, oneHost(4096), func(r *rig) {
+			hint := func() time.Duration {
+				r.admit("holds", "solo")
+				_, err := r.post("comes", "solo")
+				r.release("holds")
+				refusal, _ := api.AsRefusal(err)
+				return refusal.RetryAfter
+			}
+			before := hint()
+			for range 300 {
+				end(r)
+				time.Sleep(100 * time.Millisecond)
+			}
+			if after := hint(); before < time.Second || after >= time.Second {
+				t.Errorf("%s: told %v before and %v after", name, before, after)
+			}
+		})
+	}
+}
