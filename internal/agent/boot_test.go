@@ -280,14 +280,18 @@ func TestWhatCannotBeTracked(t *testing.T) {
 	gone := startChild(t, "true")
 	<-gone.over
 	refused(t, s.Track(t.Context(), gone.pid()), api.InvalidRequest, "no such process")
-	refused(t, s.Track(t.Context(), 0), api.InvalidRequest, "pid 0")
-	refused(t, s.Track(t.Context(), -1), api.InvalidRequest, "pid -1")
+	refused(t, s.Track(t.Context(), 0), api.InvalidRequest, "no such process")
+	refused(t, s.Track(t.Context(), -1), api.InvalidRequest, "no such process")
 	refused(t, s.Track(t.Context(), 1), api.InvalidRequest, "process 1 is no sandbox")
 	c := startChild(t, "sleep", "1000")
 	if err := s.Track(t.Context(), c.pid()); err != nil {
 		t.Fatalf("after all the refusals: %v", err)
 	}
-	refused(t, s.Track(t.Context(), c.pid()), api.InvalidRequest, "already there")
+	refused(t, s.Track(t.Context(), c.pid()), api.InvalidRequest, "tracked already")
+	other := r.redeem(r.reserve("b", 1))
+	refused(t, other.Track(t.Context(), c.pid()), api.InvalidRequest, "tracked already, as sandbox a")
+	refused(t, other.Track(t.Context(), os.Getpid()), api.InvalidRequest, "the agent itself")
+	other.Close()
 	c.Process.Kill()
 	r.idle()
 }

@@ -196,6 +196,18 @@ func (b *booter) enter(ref host.Ref, p *driver.Process) *tracked {
 	return t
 }
 
+// tracks says which sandbox's a process is.
+func (b *booter) tracks(pid int, start uint64) (id string, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for ref, t := range b.tracked {
+		if t.process.Pid() == pid && t.process.StartTime() == start {
+			return ref.ID, true
+		}
+	}
+	return "", false
+}
+
 // leave forgets a process, and returns what its booter said of its end.
 func (b *booter) leave(t *tracked) (reason string) {
 	b.mu.Lock()

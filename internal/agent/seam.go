@@ -196,17 +196,17 @@ func (s *seam) refuse(err error) {
 // begin redeems and waits for the start. Nil means that everything was given back, and
 // the other end was told if it is still there.
 func (s *seam) begin(ctx context.Context, text string) *session {
-	b := s.agent.booter
-	b1, inLine, err := b.redeem(ctx, ticket.Text(text))
+	booter := s.agent.booter
+	b, inLine, err := booter.redeem(ctx, ticket.Text(text))
 	if err != nil {
 		s.refuse(err)
 		return nil
 	}
-	if inLine && !s.wait(ctx, b1) {
-		b.abandon(b1, "abandoned while it waited for a start")
+	if inLine && !s.wait(ctx, b) {
+		booter.abandon(b, "abandoned while it waited for a start")
 		return nil
 	}
-	return b1
+	return b
 }
 
 // wait holds a place in the line of starts. It is given up when the other end goes, when
@@ -272,13 +272,14 @@ func (s *seam) follow(ctx context.Context, b *session) (tracked bool, reason str
 
 // track watches a process that somebody else started.
 func (s *seam) track(ctx context.Context, b *session, q boot.Request) bool {
-	if err := s.trackable(b.ref.ID, q); err != nil {
-		s.refuse(err)
-		return false
-	}
+	// Read before the owner is, and compared after that: so it was one process all along.
 	start, err := s.agent.cfg.Machine.StartTime(q.Pid)
 	if err != nil {
-		s.refuse(api.Refuse(api.InvalidRequest, "pid %d: %s", q.Pid, err))
+		s.refuse(api.Refuse(api.InvalidRequest, "pid %d: no such process", q.Pid))
+		return false
+	}
+	if err := s.trackable(b.ref.ID, q, start); err != nil {
+		s.refuse(err)
 		return false
 	}
 	p, err := s.agent.cfg.Driver.Adopt(b.ref.ID, q.Pid, start, "")
@@ -295,9 +296,15 @@ func (s *seam) track(ctx context.Context, b *session, q boot.Request) bool {
 	return true
 }
 
-// trackable refuses a process that is not the other end's to give, and a cgroup that
-// cannot be measured.
-func (s *seam) trackable(id string, q boot.Request) error {
+// trackable refuses a process that is not the other end's to give, or is given already (the
+// end of one sandbox would be that of both), and a cgroup that cannot be measured.
+func (s *seam) trackable(id string, q boot.Request, start uint64) error {
+	if q.Pid == os.Getpid() {
+		return api.Refuse(api.InvalidRequest, "pid %d is the agent itself", q.Pid)
+	}
+	if other, taken := s.agent.booter.tracks(q.Pid, start); taken {
+		return api.Refuse(api.InvalidRequest, "pid %d is tracked already, as sandbox %s", q.Pid, other)
+	}
 	info, err := os.Stat(fmt.Sprintf("/proc/%d", q.Pid))
 	if err != nil {
 		return api.Refuse(api.InvalidRequest, "pid %d: no such process", q.Pid)

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/plimsoll-project/plimsoll/host"
 )
@@ -71,17 +70,16 @@ func openState(path string, want header) (l *stateLog, records []host.Record, fr
 
 // lockState keeps a second agent away from the state: each would undo what the other
 // wrote, and a ticket that one redeemed would be open again for the next. The lock stands
-// beside the file, which is replaced, and ends with the process, however that ends.
+// beside the file, because that is replaced.
 func lockState(path string) (*os.File, error) {
-	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	lock, err := Lock(path + ".lock")
+	switch {
+	case errors.Is(err, ErrLocked):
+		return nil, fmt.Errorf("%w: another agent runs on this state; stop that one, or use another data directory", err)
+	case err != nil:
 		return nil, fmt.Errorf("lock the agent's state: %w; its directory must be there, and writable by the user who runs the agent", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock the agent's state %s: %w; if another agent runs on it, stop that one or use another data directory", path, err)
-	}
-	return f, nil
+	return lock, nil
 }
 
 func readHeader(data []byte) (h header, rest []byte, ok bool) {

@@ -24,7 +24,11 @@ func Command(version string) *cobra.Command {
 
 Without a configuration it makes a data directory, keys and a token, and prints what
 this host may promise and a command to try. Sandboxes outlive it: the next start
-re-adopts them.`,
+re-adopts them.
+
+Every local setting of the configuration has an environment variable, as host.budget has
+PLIMSOLL_HOST_BUDGET; variables win over the file, and flags over both. The fleet section
+counts at the first start only: later plimsoll config apply changes what is in force.`,
 		Example: `  plimsoll up
   plimsoll up --config plimsoll.yaml
   PLIMSOLL_HOST_BUDGET=4GiB plimsoll up --data-dir ./state --listen 127.0.0.1:0`,

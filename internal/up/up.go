@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -123,15 +122,14 @@ func (u *Up) prepare(ctx context.Context) (err error) {
 // lockDir keeps a second process out of a data directory: it would make keys of its own, and
 // the tickets of one would be forged to the other. The lock ends with the process.
 func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "up.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	lock, err := agent.Lock(filepath.Join(dir, "up.lock"))
+	switch {
+	case errors.Is(err, agent.ErrLocked):
+		return nil, fmt.Errorf("the data directory %s is in use by another plimsoll up; stop that one, or choose another with --data-dir", dir)
+	case err != nil:
 		return nil, fmt.Errorf("lock the data directory: %w; it must be writable by the user who runs plimsoll up (uid %d), or choose another with --data-dir", err, os.Getuid())
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("the data directory %s is in use by another plimsoll up; stop that one, or choose another with --data-dir", dir)
-	}
-	return f, nil
+	return lock, nil
 }
 
 // measure finds out what this machine is.
