@@ -80,6 +80,8 @@ func (t Tally) code() api.Code {
 	switch reasons[0] {
 	case Silent:
 		return api.NoHealthyAgents
+	case unanswered: // nobody said that there is no room
+		return api.Unavailable
 	case string(host.Pressure):
 		return api.HostPressure
 	case string(host.StartsFull):
