@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -137,10 +138,26 @@ func (s *site) hierarchies() (all []hostmem.Hierarchy) {
 	return all
 }
 
+// removeParent also checks that the sandboxes left no cgroup behind, and ends what a test
+// that failed did not.
 func (s *site) removeParent() {
 	for _, h := range s.hierarchies() {
+		left, _ := filepath.Glob(filepath.Join(h.Dir(s.parent), "*", "cgroup.procs"))
+		for _, procs := range left {
+			text, _ := os.ReadFile(procs)
+			for _, word := range strings.Fields(string(text)) {
+				if pid, err := strconv.Atoi(word); err == nil && pid > 0 {
+					unix.Kill(pid, unix.SIGKILL)
+				}
+			}
+			s.eventually("a left cgroup to go", func() bool {
+				err := unix.Rmdir(filepath.Dir(procs))
+				return err == nil || err == unix.ENOENT
+			})
+			s.t.Errorf("%s: a sandbox was left behind", filepath.Dir(procs))
+		}
 		if err := unix.Rmdir(h.Dir(s.parent)); err != nil && err != unix.ENOENT {
-			s.t.Errorf("%s: a sandbox's cgroup was left behind: %v", h.Dir(s.parent), err)
+			s.t.Errorf("%s is still there: %v", h.Dir(s.parent), err)
 		}
 		unix.Rmdir(h.Dir(filepath.Dir(s.parent)))
 	}
