@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/demo"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
+	"github.com/plimsoll-project/plimsoll/internal/sim"
 	"github.com/plimsoll-project/plimsoll/internal/up"
 )
 
@@ -26,13 +27,19 @@ func main() {
 	}
 	os.Exit(cli.Run(context.Background(), os.Args[1:], cli.Options{
 		Version: version,
-		Extra:   []*cobra.Command{stoppable(up.Command(version)), stoppable(demo.Command(version)), bench.Command()},
+		Extra:   []*cobra.Command{stoppable(up.Command(version)), stoppable(demo.Command(version)), bench.Command(), stoppable(sim.Command())},
 	}))
 }
 
-// stoppable ends a command's context at the first signal.
+// stoppable ends a command's context at the first signal, and those of its subcommands.
 func stoppable(c *cobra.Command) *cobra.Command {
+	for _, sub := range c.Commands() {
+		stoppable(sub)
+	}
 	run := c.RunE
+	if run == nil {
+		return c
+	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()

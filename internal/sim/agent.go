@@ -1,48 +1,80 @@
 package sim
 
 import (
-	"fmt"
+	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
-// agent is one host: the production state machine, real enough memory, and a life that
-// can end at any instant.
+// agent is one machine: the production state of a host, processes that outlive it, and a
+// life that can end, or stand still, at any instant.
 type agent struct {
-	fleet   *Fleet
-	cfg     host.Config
-	host    *host.Host
-	up      bool
-	life    int // rises with every restart: what an earlier life had in flight is void
-	booted  time.Duration
-	disk    map[host.Name]host.Record // name -> what a restart would find
-	running map[host.Ref]gate.Bytes   // processes on the machine and what they hold; they outlive the agent
-	waiting map[host.Ref]func()       // redeemed, their start not granted yet
+	fleet       *Fleet
+	index       int
+	id          string
+	cfg         host.Config
+	host        *host.Host
+	incarnation int64
+	keys        ticket.AudienceKeys
+
+	up     bool
+	life   int           // rises with every end: what an earlier life had under way is void
+	paused time.Duration // until then
+	booted time.Duration // its clock began so long before the world's
+	drift  time.Duration // its clock gains so much a million seconds
+
+	disk     map[host.Name]host.Record // name -> what a restart would find
+	running  map[host.Ref]*process     // outlive the agent
+	resident gate.Bytes                // Σ over running
+	other    gate.Bytes                // used by something else
+	waiting  map[host.Ref]func()       // redeemed, their start not granted yet
+	roomy    map[gate.Bytes]roomSince  // need -> since when it has had room for that
 }
 
-// clock is the host's own: it began before the replicas' did.
-func (a *agent) clock() host.Instant { return a.fleet.now + a.booted }
+// process is a sandbox as the kernel knows it.
+type process struct{ resident gate.Bytes }
+
+// roomSince says whether a host has room for a need, and since when.
+type roomSince struct {
+	has bool
+	at  time.Duration
+}
+
+func (a *agent) clock() host.Instant { return a.clockAt(a.fleet.now) }
+
+// clockAt is what the host's clock shows at an instant of the world.
+func (a *agent) clockAt(now time.Duration) host.Instant {
+	return a.booted + now + now/time.Microsecond*a.drift/time.Second
+}
 
 // step steps the host, keeps its records, checks it, and carries its effects out.
 func (a *agent) step(ev host.Event) host.Answer {
+	if _, ok := ev.(host.Reserve); ok && a.host.Due() <= a.clock() {
+		a.step(host.Tick{}) // what is due frees memory in the same step, which the onlooker must see
+	}
 	before := a.host.Admittable()
 	fx := a.host.Step(a.clock(), ev)
-	a.check(ev, before, fx)
+	a.fleet.checkStep(a, ev, before, fx)
 	for _, r := range fx.Records {
 		a.disk[r.Name()] = r
 		if r.Gone {
 			delete(a.disk, r.Name())
 		}
 	}
-	answer, news := fx.Answer, host.News{Verdict: a.host.Verdict(), Ends: a.host.Unwritten()}
-	starts, stops := append([]host.Ref(nil), fx.Starts...), append([]host.Ref(nil), fx.Stops...)
+	a.noteRoom()
+	answer := fx.Answer
+	starts, stops := slices.Clone(fx.Starts), slices.Clone(fx.Stops)
+	var tracks []host.Ref
 	if t, ok := ev.(host.Track); ok && answer.Denial == "" {
-		news.Tracks = []host.Ref{{ID: t.ID, Epoch: t.Epoch}}
+		tracks = []host.Ref{{ID: t.ID, Epoch: t.Epoch}}
 	}
-	if fx.Publish || len(fx.Ends) > 0 || len(news.Tracks) > 0 {
-		a.tell(news)
+	if fx.Publish || len(fx.Ends) > 0 || len(tracks) > 0 {
+		a.speak(host.News{Verdict: a.host.Verdict(), Ends: a.host.Unwritten(), Tracks: tracks})
 	}
 	for _, ref := range starts {
 		if start := a.waiting[ref]; start != nil {
@@ -51,92 +83,128 @@ func (a *agent) step(ev host.Event) host.Answer {
 		}
 	}
 	for _, ref := range stops {
-		a.fleet.at(a.fleet.between(time.Millisecond, time.Second), func() { a.exit(ref, "stopped") })
+		a.fleet.after(a.fleet.between(time.Millisecond, time.Second), func() { a.exit(ref, "stopped") })
 	}
 	return answer
 }
 
-// check proves what must hold of this very step, beside the host's own invariants.
-func (a *agent) check(ev host.Event, before gate.Bytes, fx host.Effects) {
-	if err := a.host.CheckInvariants(); err != nil {
-		a.fleet.violate("host %s: %v", a.cfg.ID, err)
+// noteRoom keeps, for the onlooker, since when the host has had room for each need.
+func (a *agent) noteRoom() {
+	for _, need := range a.fleet.needs[a.cfg.Mode] {
+		has := a.host.Admittable() >= need && a.up
+		if a.roomy[need].has != has {
+			a.roomy[need] = roomSince{has: has, at: a.fleet.now}
+		}
 	}
-	r, ok := ev.(host.Reserve)
-	if !ok || fx.Answer.Denial != "" {
+}
+
+// speak sends news to every replica, unasked.
+func (a *agent) speak(n host.News) {
+	if a.fleet.net.frozen[a.index] {
 		return
 	}
-	if _, again := a.disk[host.Name{Kind: host.RecordReservation, ID: r.ID}]; !again && fx.Answer.Need > before {
-		a.fleet.violate("host %s promised %s with %s admittable", a.cfg.ID, fx.Answer.Need, before)
-	}
-}
-
-// tell sends news to every replica.
-func (a *agent) tell(n host.News) {
 	for _, r := range a.fleet.replicas {
-		a.fleet.send(a.fleet.faults, func() { r.hear(a, n) })
+		a.fleet.toReplica(link{r.index, a.index}, func() { r.hear(a, n) })
 	}
 }
 
-// do is a request over the network: the answer may come late, never, or after the request
-// was carried out twice.
-func (a *agent) do(ev host.Event, back func(host.Answer)) {
-	f := a.fleet
-	f.send(f.faults, func() {
-		if !a.up {
-			return
-		}
-		answer := a.step(ev)
-		f.send(f.faults, func() { back(answer) })
+// ask is a request of a replica: the answer may come late, twice, or never, whether or not
+// the request was carried out.
+func (a *agent) ask(r *replica, ev host.Event, back func(host.Answer)) {
+	l := link{r.index, a.index}
+	a.fleet.toHost(l, func() {
+		a.awake(func() {
+			answer := a.step(ev)
+			a.fleet.toReplica(l, func() { back(answer) })
+		})
 	})
 }
 
-// sample measures what runs.
-func (a *agent) sample() {
-	if a.up {
-		var seen []host.Resident
-		var used gate.Bytes
+// look is a question about what the host holds.
+func (a *agent) look(r *replica, question func(*host.Host), back func()) {
+	l := link{r.index, a.index}
+	a.fleet.toHost(l, func() {
+		a.awake(func() {
+			question(a.host)
+			a.fleet.toReplica(l, back)
+		})
+	})
+}
+
+// awake does something now, when the pause is over, or never if the agent is down.
+func (a *agent) awake(do func()) {
+	switch {
+	case !a.up:
+	case a.paused > a.fleet.now:
+		life := a.life
+		a.fleet.after(a.paused-a.fleet.now, func() {
+			if a.life == life {
+				a.awake(do)
+			}
+		})
+	default:
+		do()
+	}
+}
+
+// sampleOften measures what runs, once a second.
+func (a *agent) sampleOften() {
+	a.awakeNow(func() {
+		ev := host.Sample{Full: true, Limits: []gate.Limit{{Name: "machine", Size: memory, Used: min(a.resident+a.other, memory)}}}
 		for _, s := range a.host.View().Sandboxes {
-			if r, ok := a.running[host.Ref{ID: s.ID, Epoch: s.Epoch}]; ok {
-				seen = append(seen, host.Resident{ID: s.ID, Bytes: r})
+			if p := a.running[host.Ref{ID: s.ID, Epoch: s.Epoch}]; p != nil {
+				ev.Sandboxes = append(ev.Sandboxes, host.Resident{ID: s.ID, Bytes: p.resident})
 			}
 		}
-		for _, r := range a.running {
-			used += r
+		a.step(ev)
+	})
+	a.fleet.after(time.Second, a.sampleOften)
+}
+
+// tickOften lets due things happen, as the agent's own timer does.
+func (a *agent) tickOften() {
+	a.awakeNow(func() {
+		if a.host.Due() <= a.clock() {
+			a.step(host.Tick{})
 		}
-		a.step(host.Sample{Limits: []gate.Limit{{Name: "machine", Size: memory, Used: used}}, Full: true, Sandboxes: seen})
-	}
-	a.fleet.at(time.Second, a.sample)
+	})
+	a.fleet.after(100*time.Millisecond, a.tickOften)
 }
 
-// tick lets due things happen, as the agent's own timer does.
-func (a *agent) tick() {
-	if a.up {
-		a.step(host.Tick{})
+// awakeNow does something unless the agent is down or stands still.
+func (a *agent) awakeNow(do func()) {
+	if a.up && a.paused <= a.fleet.now {
+		do()
 	}
-	a.fleet.at(100*time.Millisecond, a.tick)
 }
 
-// redeem is a booter with a ticket: charge, wait for the start, track, run, end.
-func (a *agent) redeem(ref host.Ref, resident gate.Bytes, lifetime time.Duration) {
-	if !a.up {
-		return
-	}
-	answer := a.step(host.Redeem{ID: ref.ID, Epoch: ref.Epoch, Identity: host.Identity{Consumer: "c", Key: ref.ID}})
-	if answer.Denial != "" {
-		return
-	}
-	life := a.life
-	start := func() {
-		a.fleet.at(a.fleet.between(time.Millisecond, 300*time.Millisecond), func() { a.boot(life, ref, resident, lifetime) })
-	}
-	if answer.InLine {
-		a.waiting[ref] = start
-		return
-	}
-	start()
+// redeem is a booter with a ticket: verify, charge, wait for the start, track, run, end.
+func (a *agent) redeem(text ticket.Text, resident gate.Bytes, lifetime time.Duration) {
+	a.awakeNow(func() {
+		claims, err := a.keys.Verify(text, ticket.Expect{Audience: a.id})
+		if err != nil {
+			a.fleet.refusedTicket(a, err)
+			return
+		}
+		ref := host.Ref{ID: claims.AdmissionID, Epoch: claims.Epoch}
+		answer := a.step(host.Redeem{ID: ref.ID, Epoch: ref.Epoch, Identity: host.Identity{Consumer: claims.Consumer, Key: claims.Key}})
+		if answer.Denial != "" {
+			a.fleet.tell("%s refuses to boot %s/%d: %s", a.id, ref.ID, ref.Epoch, answer.Denial)
+			return
+		}
+		life := a.life
+		start := func() {
+			a.fleet.after(a.fleet.between(time.Millisecond, 300*time.Millisecond), func() { a.boot(life, ref, resident, lifetime) })
+		}
+		if answer.InLine {
+			a.waiting[ref] = start
+			return
+		}
+		start()
+	})
 }
 
-// boot starts the process held, has it tracked, and lets it go.
+// boot has the held process tracked, and lets it go.
 func (a *agent) boot(life int, ref host.Ref, resident gate.Bytes, lifetime time.Duration) {
 	if !a.up || a.life != life {
 		return
@@ -148,45 +216,81 @@ func (a *agent) boot(life int, ref host.Ref, resident gate.Bytes, lifetime time.
 	if a.step(host.Track{ID: ref.ID, Epoch: ref.Epoch, Process: host.Process{Pid: 1}}).Denial != "" {
 		return
 	}
-	a.running[ref] = resident
-	a.fleet.onlyOne(ref)
-	a.fleet.at(lifetime, func() { a.exit(ref, "ended by itself") })
+	a.fleet.checkBoot(a, ref)
+	p := &process{resident: gate.FromMiB(10)}
+	a.running[ref] = p
+	a.resident += p.resident
+	a.fleet.after(a.fleet.between(0, lifetime), func() { a.grow(ref, p, resident) })
+	a.fleet.after(lifetime, func() { a.exit(ref, "ended by itself") })
 }
 
-// exit ends a process; an agent that is away hears of it when it is back.
-func (a *agent) exit(ref host.Ref, reason string) {
-	delete(a.running, ref)
-	if a.up {
-		a.step(host.Done{ID: ref.ID, Epoch: ref.Epoch, Reason: reason})
+// grow is the one peak of a life.
+func (a *agent) grow(ref host.Ref, p *process, to gate.Bytes) {
+	if a.running[ref] != p {
+		return
 	}
+	if a.fleet.hungry {
+		to *= 4
+	}
+	a.resident += to - p.resident
+	p.resident = to
+}
+
+// exit ends a process; an agent that is away learns of it when it is back.
+func (a *agent) exit(ref host.Ref, reason string) {
+	p := a.running[ref]
+	if p != nil {
+		delete(a.running, ref)
+		a.resident -= p.resident
+		a.fleet.fact(factExit, ref.ID, ref.Epoch)
+		a.fleet.tell("%s/%d ends on %s: %s", ref.ID, ref.Epoch, a.id, reason)
+	}
+	a.awake(func() { a.step(host.Done{ID: ref.ID, Epoch: ref.Epoch, Reason: reason}) })
 }
 
 // kill ends the agent at this instant; its sandboxes go on.
-func (a *agent) kill() {
+func (a *agent) kill(away time.Duration, wipe bool) {
 	if !a.up {
 		return
 	}
 	a.up = false
 	a.life++
+	a.paused = 0
 	a.waiting = map[host.Ref]func(){}
-	a.fleet.note("kill %s\n", a.cfg.ID)
-	a.fleet.at(a.fleet.between(10*time.Millisecond, 15*time.Second), a.restart)
+	a.noteRoom()
+	a.fleet.after(away, func() { a.restart(wipe) })
 }
 
-// restart brings it back with its records, re-adopts what runs, and lets go of the rest.
-func (a *agent) restart() {
-	var records []host.Record
+// restart brings it back with its records, under the same incarnation; or without them,
+// registered anew: then its sandboxes are strays, which a real agent finds and charges.
+func (a *agent) restart(wipe bool) {
+	if wipe {
+		a.disk = map[host.Name]host.Record{}
+		a.incarnation = a.fleet.store.model.Next()
+		a.killStrays()
+	}
+	records := make([]host.Record, 0, len(a.disk))
 	for _, name := range sortedNames(a.disk) {
 		records = append(records, a.disk[name])
 	}
-	a.host = host.Restore(a.cfg, a.fleet.incarnations[a.cfg.ID], a.clock(), records)
-	a.up = true
+	a.host, a.up = host.Restore(a.cfg, a.incarnation, a.clock(), records), true
+	a.fleet.tell("%s is back, incarnation %d", a.id, a.incarnation)
 	for _, s := range a.host.View().Sandboxes {
 		ref := host.Ref{ID: s.ID, Epoch: s.Epoch}
-		if _, alive := a.running[ref]; !alive || s.Phase != host.Running {
+		if a.running[ref] == nil || s.Phase != host.Running {
 			a.step(host.Done{ID: s.ID, Epoch: s.Epoch, Reason: "ended while the agent was away"})
 		}
 	}
 }
 
-func (a *agent) String() string { return fmt.Sprintf("agent %s", a.cfg.ID) }
+// killStrays ends what no ledger knows; finding and charging strays comes with the host's issue.
+func (a *agent) killStrays() {
+	clear(a.running)
+	a.resident = 0
+}
+
+func sortedNames(disk map[host.Name]host.Record) []host.Name {
+	return slices.SortedFunc(maps.Keys(disk), func(a, b host.Name) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Epoch, b.Epoch))
+	})
+}

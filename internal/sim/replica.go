@@ -1,36 +1,107 @@
 package sim
 
 import (
-	"slices"
 	"time"
 
-	"github.com/plimsoll-project/plimsoll/admission"
-	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/hint"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/table"
+	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
-// replica is one control-plane process: its own view of the hosts, its own network, and
-// the one store that all share.
+// replica is one control-plane process: its own view of the hosts, and the one store that
+// all share.
 type replica struct {
-	fleet *Fleet
-	table *table.Table
-	last  map[string]host.Verdict // host id -> last frame heard
+	fleet  *Fleet
+	index  int
+	up     bool
+	life   int           // rises with every end: what an earlier life had under way is void
+	paused time.Duration // until then
+	table  *table.Table
+	last   map[string]heard // host id -> the last frame heard
+	keys   ticket.Keyring
+	slots  *hint.Estimator
+	book   hint.Book
 }
 
-// answerWithin is how long a replica waits for an agent before the outcome is unknown.
-const answerWithin = 2 * time.Second
+// heard is a host's last frame.
+type heard struct {
+	verdict host.Verdict
+	at      time.Duration
+}
+
+const (
+	answerWithin   = 500 * time.Millisecond
+	silentAfter    = 30 * time.Second
+	tidyEvery      = 10 * time.Second
+	bootWithin     = time.Minute
+	sweepHosts     = 32
+	sweepWithin    = 50 * time.Millisecond
+	presentFor     = pool.PresentFor
+	presentEvery   = 2 * time.Second
+	retryEndsAfter = 250 * time.Millisecond
+)
+
+// start begins a life: it has heard nobody yet.
+func (r *replica) start() {
+	r.up, r.paused = true, 0
+	r.table = table.New(table.Options{Silent: silentAfter})
+	r.last = map[string]heard{}
+	r.slots, r.book = hint.NewEstimator(0), hint.Book{}
+	r.slots.Observe(r.fleet.now, 0)
+	for _, a := range r.fleet.agents {
+		r.table.Register(table.Registration{Host: a.id, Mode: a.cfg.Mode, MaxAsk: memory})
+	}
+	life := r.life
+	r.every(life, tidyEvery, r.sweep)
+	r.every(life, tidyEvery, r.reconcile)
+}
+
+// every does something again and again, for as long as this life lasts.
+func (r *replica) every(life int, period time.Duration, do func()) {
+	r.fleet.after(r.fleet.between(0, period), func() {
+		if r.up && r.life == life {
+			if r.paused <= r.fleet.now {
+				do()
+			}
+			r.every(life, period, do)
+		}
+	})
+}
+
+// kill ends the replica: its passages are gone, and their callers' connections.
+func (r *replica) kill(away time.Duration) {
+	if !r.up {
+		return
+	}
+	r.up = false
+	r.life++
+	r.fleet.after(away, r.start)
+}
+
+// awake does something now, when the pause is over, or never if this life has ended.
+func (r *replica) awake(life int, do func()) {
+	switch {
+	case !r.up || r.life != life:
+	case r.paused > r.fleet.now:
+		r.fleet.after(r.paused-r.fleet.now, func() { r.awake(life, do) })
+	default:
+		do()
+	}
+}
 
 // hear takes a frame in: the verdict into the table, what happened into the store.
 func (r *replica) hear(a *agent, n host.News) {
-	r.observe(n.Verdict)
-	for _, ref := range n.Tracks {
-		r.fleet.transact(func() { r.fleet.model.Track(ref.ID, ref.Epoch) }, func(bool) {})
-	}
-	for _, e := range n.Ends {
-		r.end(a, e)
-	}
+	r.awake(r.life, func() {
+		r.observe(n.Verdict)
+		for _, ref := range n.Tracks {
+			r.transact(func() { r.fleet.model().Track(ref.ID, ref.Epoch); r.fleet.store.touched(ref.ID) }, func(bool) {})
+		}
+		for _, e := range n.Ends {
+			r.end(a, e, 3)
+		}
+	})
 }
 
 func (r *replica) observe(v host.Verdict) {
@@ -39,162 +110,112 @@ func (r *replica) observe(v host.Verdict) {
 		Limit: v.Limit, MaxAsk: v.MaxAsk, CPUFreeMilli: v.CPUFreeMilli, Intake: table.Intake(v.Intake), Mode: v.Mode,
 	}
 	if taken, _ := r.table.Observe(&tv, r.fleet.now); taken {
-		r.last[v.Host] = v
+		r.last[v.Host] = heard{v, r.fleet.now}
 	}
 }
 
-// end writes an end and acknowledges it, unless its placing is not settled yet.
-func (r *replica) end(a *agent, e host.End) {
+// silent says whether a host was not heard for so long that it is not asked anything.
+func (r *replica) silent(id string) bool {
+	h, ok := r.last[id]
+	return !ok || r.fleet.now-h.at >= silentAfter
+}
+
+// transact is a transition whose answer only this life of the replica can hear.
+func (r *replica) transact(do func(), then func(failed bool)) {
+	life := r.life
+	r.fleet.store.transact(do, func(failed bool) { r.awake(life, func() { then(failed) }) })
+}
+
+// end writes an end, a few times if need be, and acknowledges it; the host tells again what
+// nobody acknowledged.
+func (r *replica) end(a *agent, e host.End, tries int) {
 	to := map[host.Outcome]pool.State{host.Exited: pool.Released, host.Lapsed: pool.Expired, host.Evicted: pool.Evicted}[e.How]
-	again := false
-	r.fleet.transact(func() { _, again = r.fleet.model.End(e.ID, e.Epoch, to, e.Reason) }, func(failed bool) {
-		if !failed && !again {
-			a.do(host.Acked{ID: e.ID, Epoch: e.Epoch}, func(host.Answer) {})
+	written, again := false, false
+	r.transact(func() {
+		written, again = r.fleet.model().End(e.ID, e.Epoch, to, e.Reason)
+		r.fleet.store.touched(e.ID)
+	}, func(failed bool) {
+		switch {
+		case (failed || again) && tries > 0:
+			r.fleet.after(retryEndsAfter, func() { r.awake(r.life, func() { r.end(a, e, tries-1) }) })
+		case !failed && !again:
+			if written {
+				r.slots.Observe(r.fleet.now, 1)
+			}
+			a.ask(r, host.Acked{ID: e.ID, Epoch: e.Epoch}, func(host.Answer) {})
 		}
 	})
 }
 
-// passage drives the production passage to its answer.
-func (r *replica) passage(req admission.Request, done func(admission.Answer)) {
-	p := admission.New(admission.DefaultConfig(), req)
-	d := &driving{replica: r, req: req, passage: p, done: done}
-	d.follow(p.Begin(r.fleet.now))
+// sweep is the store's hygiene.
+func (r *replica) sweep() {
+	r.transact(func() {
+		for _, row := range r.fleet.model().Sweep() {
+			r.fleet.store.touched(row.ID)
+		}
+	}, func(bool) {})
 }
 
-// driving is one passage on its way.
-type driving struct {
-	replica *replica
-	req     admission.Request
-	passage *admission.Passage
-	done    func(admission.Answer)
-	charge  table.Charge
-}
-
-func (d *driving) follow(s admission.Step) {
-	if s.Detached != nil {
-		e := *s.Detached
-		d.agent(e.Host).do(host.Release{ID: e.ID, Gen: e.Gen}, func(host.Answer) {})
-	}
-	if s.Effect.Do == admission.Reply {
-		d.done(s.Effect.Reply)
-		return
-	}
-	switch f := d.replica.fleet; {
-	case f.chance(f.faults.dead): // the replica is killed here, and its caller's connection with it
-		f.at(f.between(time.Second, 15*time.Second), func() { d.done(admission.Answer{Kind: admission.No, Code: api.Unavailable}) })
-	case f.chance(f.faults.late): // the replica is paused here, perhaps for longer than a placing may take
-		f.at(f.between(time.Second, 30*time.Second), func() { d.perform(s.Effect) })
-	default:
-		d.perform(s.Effect)
-	}
-}
-
-func (d *driving) feed(ev admission.Event) { d.follow(d.passage.Step(d.replica.fleet.now, ev)) }
-
-func (d *driving) agent(id string) *agent { return d.replica.fleet.byID[id] }
-
-func (d *driving) perform(e admission.Effect) {
-	f := d.replica.fleet
-	switch e.Do {
-	case admission.Claim:
-		var c pool.Claimed
-		f.transact(func() { c = f.claim(d.req.Claim) }, func(failed bool) { d.feed(admission.Claimed{Result: c, Failed: failed}) })
-	case admission.Pick:
-		d.pick(e)
-	case admission.Reserve:
-		d.reserve(e)
-	case admission.Regen:
-		var gen int64
-		f.transact(func() { gen = f.model.Regen(e.ID, e.Gen) }, func(failed bool) { d.feed(admission.Regened{Gen: gen, Failed: failed}) })
-	case admission.Settle:
-		var ev admission.Settled
-		f.transact(func() { ev.Row, ev.OK = f.model.Settle(e.ID, e.Gen, e.Host, bootWithin) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
-	case admission.NoRoom:
-		var c pool.Claimed
-		f.transact(func() { c = f.model.NoRoom(e.ID, e.Gen, true, 0) }, func(failed bool) { d.feed(admission.NoRoomed{Result: c, Failed: failed}) })
-	case admission.Keep:
-		d.keep(e)
-	case admission.Vacate:
-		d.ask(e.Host, host.Release{ID: e.ID, Gen: e.Gen}, func(a host.Answer, unknown bool) {
-			d.feed(admission.Vacated{Running: a.Running, Unknown: unknown})
-		})
-	case admission.Move:
-		var ev admission.Moved
-		f.transact(func() { ev.Row, ev.OK = f.model.Move(e.ID, e.Gen, e.Acked) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
-	case admission.Read:
-		var ev admission.RowRead
-		f.transact(func() { ev.Row, ev.Found = f.model.ByID(e.ID) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
-	case admission.Sweep:
-		d.sweep()
-	case admission.Pause:
-		f.at(admission.DefaultConfig().Pause, func() { d.feed(admission.Paused{}) })
-	}
-}
-
-func (d *driving) pick(e admission.Effect) {
-	r := d.replica
-	opts := table.PickOptions{Exclude: slices.Clone(e.Exclude), Rand: r.fleet.rand.Uint64(), Gross: e.Last}
-	c, ok := r.table.Pick(r.fleet.now, &d.req.Ask, &opts)
-	if !ok {
-		d.feed(admission.Picked{Tally: admission.Tally{string(host.NoRoom): {"some"}}})
-		return
-	}
-	d.charge = r.table.Charge(c.Ref, &d.req.Ask)
-	d.feed(admission.Picked{Host: c.Host})
-}
-
-func (d *driving) reserve(e admission.Effect) {
-	last := d.replica.last[e.Host]
-	ev := host.Reserve{ID: e.ID, Gen: e.Gen, Ask: d.req.Ask, Until: last.At + bootWithin, Incarnation: last.Incarnation}
-	d.ask(e.Host, ev, func(a host.Answer, unknown bool) {
-		d.replica.table.Uncharge(d.charge)
-		d.feed(admission.Reserved{Denial: a.Denial, Unknown: unknown})
-	})
-}
-
-func (d *driving) keep(e admission.Effect) {
-	f, last := d.replica.fleet, d.replica.last[e.Host]
-	if !d.agent(e.Host).up {
-		d.feed(admission.Kept{Silent: true})
-		return
-	}
-	var ev admission.Kept
-	ok := false
-	f.transact(func() { ev.Row, ok = f.model.Renew(e.ID, e.Gen, bootWithin) }, func(failed bool) {
-		ev.Failed, ev.Gone = failed, !ok
-		if failed || !ok {
-			d.feed(ev)
+// reconcile compares the store with each host: rows first, then the host's word, so that
+// what it does not hold by then is over.
+func (r *replica) reconcile() {
+	var rows []pool.Row
+	r.transact(func() { rows = r.fleet.model().Rows() }, func(failed bool) {
+		if failed {
 			return
 		}
-		renew := host.Renew{ID: e.ID, Epoch: e.Gen, Until: last.At + bootWithin, Incarnation: last.Incarnation}
-		d.ask(e.Host, renew, func(a host.Answer, unknown bool) {
-			ev.Answer, ev.Unknown = a, unknown
-			d.feed(ev)
-		})
+		for _, a := range r.fleet.agents {
+			if !r.silent(a.id) {
+				r.compare(a, rows)
+			}
+		}
 	})
 }
 
-// ask waits for an agent's answer, once, and for no longer than an answer may take.
-func (d *driving) ask(id string, ev host.Event, then func(a host.Answer, unknown bool)) {
-	f, answered := d.replica.fleet, false
-	once := func(a host.Answer, unknown bool) {
-		if !answered {
-			answered = true
-			if !unknown {
-				d.replica.observe(a.Verdict)
+func (r *replica) compare(a *agent, rows []pool.Row) {
+	var lost []host.End
+	var booted, leaving []host.Ref
+	var ends []host.End
+	a.look(r, func(h *host.Host) {
+		ends = h.Unwritten()
+		for _, row := range rows {
+			if row.Host != a.id || !row.State.OnHost() {
+				continue
 			}
-			then(a, unknown)
+			ref := host.Ref{ID: row.ID, Epoch: row.Epoch}
+			switch reserved, running := h.Holds(row.ID, row.Epoch); {
+			case !reserved && !running:
+				lost = append(lost, host.End{ID: row.ID, Epoch: row.Epoch, How: host.Lapsed, Reason: "the host does not hold it any more"})
+			case row.State == pool.Releasing:
+				leaving = append(leaving, ref)
+			case running && row.State == pool.Admitted:
+				booted = append(booted, ref)
+			}
 		}
-	}
-	d.agent(id).do(ev, func(a host.Answer) { once(a, false) })
-	f.at(answerWithin, func() { once(host.Answer{}, true) })
+	}, func() { r.awake(r.life, func() { r.settle(a, append(ends, lost...), booted, leaving) }) })
 }
 
-// sweep asks every host for its newest word, for as long as a sweep may take.
-func (d *driving) sweep() {
-	r := d.replica
-	for _, a := range r.fleet.agents {
-		a.do(host.Tick{}, func(answer host.Answer) { r.observe(answer.Verdict) })
+func (r *replica) settle(a *agent, ends []host.End, booted, leaving []host.Ref) {
+	for _, e := range ends {
+		r.end(a, e, 1)
 	}
-	r.fleet.at(50*time.Millisecond, func() { d.feed(admission.Swept{}) })
+	for _, ref := range booted {
+		r.transact(func() { r.fleet.model().Track(ref.ID, ref.Epoch); r.fleet.store.touched(ref.ID) }, func(bool) {})
+	}
+	for _, ref := range leaving {
+		a.ask(r, host.Release{ID: ref.ID, Gen: ref.Epoch}, func(host.Answer) {})
+	}
+}
+
+// mint makes the ticket of a row, as any replica can.
+func (r *replica) mint(row pool.Row) (ticket.Text, bool) {
+	keys, err := r.keys.Audience(row.Host)
+	if err != nil {
+		return "", false
+	}
+	text, err := keys.Mint(&ticket.Claims{
+		Consumer: row.Consumer, Key: row.Key, Pool: row.Pool, Class: row.Class, Tenant: row.Tenant,
+		AdmissionID: row.ID, Epoch: row.Epoch, Issued: row.AdmittedAt.Wall(), Expires: row.ReservedUntil.Wall(),
+	})
+	return text, err == nil
 }

@@ -1,87 +1,92 @@
-// Package sim runs the production core in virtual time: package host for the agents,
-// package admission, table and pool.Model for the replicas and their store. It is another
-// shell around the same code: no goroutine, no wall clock, one seed, one history.
-//
-// Frames are delayed, lost, doubled and reordered; agents are killed and come back with or
-// without their state; the store fails before, or after, it persisted. After every event
-// the invariants are checked; when callers have gone quiet, every gauge must be zero.
 package sim
 
 import (
-	"container/heap"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"time"
 )
 
-// world is the clock, the randomness and what is still to happen.
+// world is the clock, the randomness, what is still to happen, and the history so far.
 type world struct {
 	now    time.Duration
 	rand   *rand.Rand
-	queue  agenda
-	serial int64 // breaks ties by order of scheduling
-	digest io.Writer
+	agenda agenda
+	serial int64
+	digest uint64
 	events int64
+	story  io.Writer // nil: nobody reads along
 }
 
-func newWorld(seed uint64) *world {
-	return &world{rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), digest: fnv.New64a()}
+func newWorld(seed uint64) world {
+	return world{rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), digest: 14695981039346656037}
 }
 
-// at schedules something after a delay.
-func (w *world) at(delay time.Duration, do func()) {
+// after schedules something. What happens at one instant happens in the order in which it
+// was scheduled, on every machine.
+func (w *world) after(delay time.Duration, do func()) {
 	w.serial++
-	heap.Push(&w.queue, item{when: w.now + max(delay, 0), serial: w.serial, do: do})
+	w.agenda.push(item{when: w.now + max(delay, 0), serial: w.serial, do: do})
 }
 
 // step does what comes next; false when nothing is left before the horizon.
 func (w *world) step(horizon time.Duration) bool {
-	if len(w.queue) == 0 || w.queue[0].when > horizon {
+	if len(w.agenda) == 0 || w.agenda[0].when > horizon {
 		w.now = max(w.now, horizon)
 		return false
 	}
-	next := heap.Pop(&w.queue).(item)
+	next := w.agenda.pop()
 	w.now = next.when
 	w.events++
 	next.do()
 	return true
 }
 
-// note adds a fact to the history that the digest stands for.
-func (w *world) note(format string, args ...any) {
-	fmt.Fprintf(w.digest, "%d ", w.now)
-	fmt.Fprintf(w.digest, format, args...)
+// fact adds to the digest what happened; two histories with the same facts are the same.
+func (w *world) fact(what fact, id string, n int64) {
+	w.mix(uint64(w.now))
+	w.mix(uint64(what))
+	for i := range len(id) {
+		w.digest = (w.digest ^ uint64(id[i])) * 1099511628211
+	}
+	w.mix(uint64(n))
 }
 
-func (w *world) chance(percent int) bool { return w.rand.IntN(100) < percent }
+func (w *world) mix(x uint64) {
+	for range 8 {
+		w.digest = (w.digest ^ (x & 0xff)) * 1099511628211
+		x >>= 8
+	}
+}
+
+// fact is a kind of event that the digest stands for.
+type fact uint8
+
+const (
+	factFault fact = iota
+	factGrant
+	factReserve
+	factAnswer
+	factBoot
+	factExit
+)
+
+// tell writes a line of the transcript, for people.
+func (w *world) tell(format string, args ...any) {
+	if w.story != nil {
+		fmt.Fprintf(w.story, "%9.3fs  "+format+"\n", append([]any{w.now.Seconds()}, args...)...)
+	}
+}
+
+func (w *world) chance(percent int) bool { return percent > 0 && w.rand.IntN(100) < percent }
 
 // between draws a duration.
 func (w *world) between(lo, hi time.Duration) time.Duration {
+	if hi <= lo {
+		return lo
+	}
 	return lo + time.Duration(w.rand.Int64N(int64(hi-lo)+1))
 }
-
-// send delivers a frame: late, twice, or never.
-func (w *world) send(f faults, deliver func()) {
-	if w.chance(f.lost) {
-		return
-	}
-	copies := 1
-	if w.chance(f.doubled) {
-		copies = 2
-	}
-	for range copies {
-		delay := w.between(50*time.Microsecond, 3*time.Millisecond)
-		if w.chance(f.late) {
-			delay = w.between(time.Second, 20*time.Second)
-		}
-		w.at(delay, deliver)
-	}
-}
-
-// faults are how often things go wrong, in percent.
-type faults struct{ lost, doubled, late, store, dead int }
 
 type item struct {
 	when   time.Duration
@@ -89,20 +94,60 @@ type item struct {
 	do     func()
 }
 
-// agenda is a heap by time, then by order of scheduling.
+func (a item) before(b item) bool {
+	if a.when != b.when {
+		return a.when < b.when
+	}
+	return a.serial < b.serial
+}
+
+// agenda is a heap of four children a node: shallow, and without a boxed element.
 type agenda []item
 
-func (a agenda) Len() int      { return len(a) }
-func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a agenda) Less(i, j int) bool {
-	if a[i].when != a[j].when {
-		return a[i].when < a[j].when
+func (a *agenda) push(it item) {
+	*a = append(*a, it)
+	h, i := *a, len(*a)-1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !it.before(h[parent]) {
+			break
+		}
+		h[i] = h[parent]
+		i = parent
 	}
-	return a[i].serial < a[j].serial
+	h[i] = it
 }
-func (a *agenda) Push(x any) { *a = append(*a, x.(item)) }
-func (a *agenda) Pop() any {
-	last := (*a)[len(*a)-1]
-	*a = (*a)[:len(*a)-1]
-	return last
+
+func (a *agenda) pop() item {
+	h := *a
+	top, last := h[0], h[len(h)-1]
+	h[len(h)-1] = item{}
+	h = h[:len(h)-1]
+	*a = h
+	if len(h) > 0 {
+		h.sink(last)
+	}
+	return top
+}
+
+// sink puts an item in from the top.
+func (h agenda) sink(it item) {
+	i := 0
+	for {
+		child := 4*i + 1
+		if child >= len(h) {
+			break
+		}
+		for c := child + 1; c < min(child+4, len(h)); c++ {
+			if h[c].before(h[child]) {
+				child = c
+			}
+		}
+		if !h[child].before(it) {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	h[i] = it
 }

@@ -1,0 +1,187 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/backoff"
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/hint"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// class is a kind of sandbox that callers ask for.
+type class struct {
+	name string
+	ask  gate.Ask
+}
+
+// classes are the kinds; their needs are small against the hosts, and one is stateful.
+func classes() []class {
+	rule := gate.ReserveRule{Permille: 250, Floor: 64 * gate.MiB}
+	return []class{
+		{"small", gate.Ask{Class: "small", Memory: 512 * gate.MiB, CPUMilli: 500, Rule: rule}},
+		{"large", gate.Ask{Class: "large", Memory: 2048 * gate.MiB, CPUMilli: 1000, Rule: rule}},
+		{"database", gate.Ask{Class: "database", Memory: 1024 * gate.MiB, CPUMilli: 500, Stateful: true, Rule: rule}},
+	}
+}
+
+// caller wants one key admitted, uses it, and comes back: through the SDK's own backoff, or,
+// in a storm, without any.
+type caller struct {
+	fleet     *Fleet
+	key       string
+	tenant    string
+	class     class
+	impatient bool
+	once      bool // does not come back
+	tries     *backoff.Backoff
+	mode      pool.Mode
+	call      int // rises with every call, so that late answers are told apart
+}
+
+// callWithin is when a caller takes a connection for lost.
+const callWithin = 40 * time.Second
+
+// create begins anew, while callers come at all.
+func (c *caller) create() {
+	f := c.fleet
+	if f.now >= f.plan.Active {
+		return
+	}
+	c.tries = backoff.New(backoff.Policy{}, f.wall())
+	c.mode = pool.Refuse
+	if f.chance(50) {
+		c.mode = pool.Queue
+	}
+	c.post(false)
+}
+
+// post asks any replica that answers; a lost connection is tried elsewhere.
+func (c *caller) post(attempt bool) {
+	f := c.fleet
+	c.call++
+	call := c.call
+	r := f.replicas[f.rand.IntN(len(f.replicas))]
+	if !r.up {
+		f.after(10*time.Millisecond, func() { c.answered(call, nil, admission.Answer{Kind: admission.No, Code: api.Unavailable}) })
+		return
+	}
+	claim := pool.Claim{
+		ID: "a-" + c.key, Consumer: "c", Key: c.key, Pool: poolName, Mode: c.mode, MaxQueueAge: time.Minute, Attempt: attempt,
+		Contents: pool.Contents{Tenant: c.tenant, Class: c.class.name, MemoryMB: c.class.ask.Memory.CeilMiB(), Stateful: c.class.ask.Stateful},
+	}
+	if attempt && !f.chance(20) {
+		claim.Present = presentFor
+	}
+	r.awake(r.life, func() {
+		r.drive(admission.Request{Claim: claim, Ask: c.class.ask}, func(a admission.Answer) { c.answered(call, r, a) })
+	})
+	f.after(callWithin, func() { c.answered(call, nil, admission.Answer{Kind: admission.No, Code: api.Unavailable}) })
+}
+
+// answered does what callers do: boot, dawdle, change their mind, come back.
+func (c *caller) answered(call int, r *replica, a admission.Answer) {
+	f := c.fleet
+	if call != c.call {
+		return
+	}
+	c.call++
+	f.fact(factAnswer, c.key, int64(a.Kind))
+	f.tell("%s is told %s", c.key, words(a))
+	switch a.Kind {
+	case admission.Yes:
+		f.result.Admitted++
+		c.use(r, a.Row)
+		c.later(f.between(time.Second, 90*time.Second), c.create)
+	case admission.Wait:
+		c.wait(a)
+	default:
+		f.result.Refused++
+		c.retry(r, a)
+	}
+}
+
+// wait holds a long poll: the next attempt comes when the replica looks again, or much
+// later, when the caller hung up.
+func (c *caller) wait(a admission.Answer) {
+	f := c.fleet
+	pause := f.between(100*time.Millisecond, presentEvery)
+	if f.chance(10) {
+		pause = f.between(5*time.Second, 40*time.Second)
+	}
+	if f.chance(5) {
+		f.after(pause, func() { c.leave("a-" + c.key) })
+		return
+	}
+	f.after(pause, func() { c.post(!f.chance(10)) })
+}
+
+// retry follows the appointment with the SDK's backoff, until its patience ends.
+func (c *caller) retry(r *replica, a admission.Answer) {
+	f := c.fleet
+	status := a.Code.Meaning().Status
+	if c.impatient {
+		c.later(f.between(time.Millisecond, 50*time.Millisecond), c.create)
+		return
+	}
+	o := backoff.Outcome{Status: status}
+	if r != nil && r.up {
+		rate, _ := r.slots.Rate(f.now)
+		o.RetryMS = hint.Millis(hint.Appointment(r.book.Place(f.now, 1, rate), rate, hint.DefaultBounds(), f.rand.Uint64()))
+	}
+	delay, verdict := c.tries.Next(f.wall(), o, f.rand.Uint64())
+	if verdict != backoff.Retry {
+		c.later(f.between(time.Second, 20*time.Second), c.create)
+		return
+	}
+	f.after(delay, func() { c.post(false) })
+}
+
+func (c *caller) later(d time.Duration, do func()) {
+	if !c.once {
+		c.fleet.after(d, do)
+	}
+}
+
+// use boots what was admitted, or lets it lapse, or gives it back, or asks again for the same.
+func (c *caller) use(r *replica, row pool.Row) {
+	f := c.fleet
+	if f.chance(20) {
+		f.after(f.between(0, 30*time.Second), func() { c.leave(row.ID) })
+	}
+	text, ok := r.mint(row)
+	a := f.byID[row.Host]
+	if !ok || a == nil || f.chance(12) {
+		return
+	}
+	resident := gate.FromMiB(20 + f.rand.Int64N(row.MemoryMB/6+1))
+	f.after(f.between(time.Millisecond, 5*time.Second), func() { a.redeem(text, resident, f.between(time.Second, longestLife)) })
+	if f.chance(5) { // a copy of the ticket, used again
+		f.after(f.between(time.Millisecond, 70*time.Second), func() { a.redeem(text, resident, time.Second) })
+	}
+}
+
+// leave gives the key back, at any replica that is up.
+func (c *caller) leave(id string) {
+	f := c.fleet
+	if r := f.replicas[f.rand.IntN(len(f.replicas))]; r.up {
+		r.awake(r.life, func() { r.depart(id, func(admission.Answer) {}) })
+	}
+}
+
+// words says an answer for the transcript.
+func words(a admission.Answer) string {
+	switch a.Kind {
+	case admission.Yes:
+		return fmt.Sprintf("yes: %s/%d on %s", a.Row.ID, a.Row.Epoch, a.Row.Host)
+	case admission.Wait:
+		return "to wait for a " + a.Row.WaitingFor
+	}
+	if len(a.Tally) > 0 {
+		return fmt.Sprintf("no: %s, %v", a.Code, map[string][]string(a.Tally))
+	}
+	return "no: " + string(a.Code)
+}

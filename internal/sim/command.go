@@ -1,0 +1,168 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// ErrViolated is how a run ends in which an invariant did not hold.
+var ErrViolated = errors.New("an invariant did not hold")
+
+// Command is `plimsoll sim`.
+func Command() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "sim",
+		Short: "Play the real code in virtual time, under every fault",
+		Long: `Play the real code in virtual time, under every fault.
+
+One seed is one history, on every machine: replicas, agents, a store and callers, with
+lost and late frames, kills, pauses, partitions and failing writes. The invariants of
+ARCHITECTURE.md are checked as it happens; exit status 1 says that one did not hold.`,
+		Example: `  plimsoll sim faults --seeds 1000
+  plimsoll sim faults --seeds 200 --hosts 100 --replicas 4 -o json
+  plimsoll sim replay 42`,
+		Args: cobra.NoArgs,
+	}
+	c.AddCommand(faultsCommand(), replayCommand())
+	return c
+}
+
+func faultsCommand() *cobra.Command {
+	run := Campaign{}
+	c := &cobra.Command{
+		Use:     "faults",
+		Short:   "Play many seeds and look for a violation",
+		Example: "  plimsoll sim faults --seeds 1000 --first-seed 1 -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if run.Seeds < 1 || run.Jobs < 1 {
+				return fmt.Errorf("--seeds %d --jobs %d: both must be at least 1", run.Seeds, run.Jobs)
+			}
+			if err := run.Size.check(); err != nil {
+				return err
+			}
+			run.Progress = progressOn(c.ErrOrStderr(), run.Seeds)
+			return show(c, run.Run(c.Context()))
+		},
+	}
+	c.Flags().IntVar(&run.Seeds, "seeds", 200, "how many")
+	c.Flags().Uint64Var(&run.First, "first-seed", 1, "the first; the others follow it")
+	c.Flags().IntVar(&run.Jobs, "jobs", runtime.NumCPU(), "seeds played at a time")
+	sizeFlags(c, &run.Size)
+	return c
+}
+
+func sizeFlags(c *cobra.Command, s *Size) {
+	c.Flags().IntVar(&s.Hosts, "hosts", 0, "hosts; 0: each seed chooses")
+	c.Flags().IntVar(&s.Replicas, "replicas", 0, "replicas; 0: each seed chooses")
+	c.Flags().IntVar(&s.Callers, "callers", 0, "callers; 0: each seed chooses")
+}
+
+// The most that one history is asked to hold; beyond it a run would not end within a day.
+const mostHosts, mostReplicas, mostCallers = 10_000, 64, 100_000
+
+func (s Size) check() error {
+	if s.Hosts < 0 || s.Hosts > mostHosts || s.Replicas < 0 || s.Replicas > mostReplicas || s.Callers < 0 || s.Callers > mostCallers {
+		return fmt.Errorf("--hosts %d --replicas %d --callers %d: at most %d, %d and %d", s.Hosts, s.Replicas, s.Callers, mostHosts, mostReplicas, mostCallers)
+	}
+	return nil
+}
+
+func show(c *cobra.Command, s Summary) error {
+	var err error
+	if f := c.Flags().Lookup("output"); f != nil && f.Value.String() == "json" {
+		out := json.NewEncoder(c.OutOrStdout())
+		out.SetIndent("", "  ")
+		err = out.Encode(s)
+	} else {
+		err = s.Print(c.OutOrStdout())
+	}
+	if err == nil && s.Violations > 0 {
+		err = ErrViolated
+	}
+	return err
+}
+
+// progressOn rewrites one line on a terminal; elsewhere it says something now and then.
+func progressOn(w io.Writer, seeds int) func(int, int64) {
+	file, ok := w.(*os.File)
+	live := ok && term.IsTerminal(int(file.Fd()))
+	last := time.Now()
+	return func(done int, events int64) {
+		switch {
+		case live && (done == seeds || time.Since(last) > 100*time.Millisecond):
+			fmt.Fprintf(w, "\r%d of %d seeds, %d events", done, seeds, events)
+			if done == seeds {
+				fmt.Fprint(w, "\r\x1b[K")
+			}
+		case !live && time.Since(last) > 10*time.Second:
+			fmt.Fprintf(w, "%d of %d seeds, %d events\n", done, seeds, events)
+		default:
+			return
+		}
+		last = time.Now()
+	}
+}
+
+func replayCommand() *cobra.Command {
+	var size Size
+	var active time.Duration
+	var without []int
+	var quiet bool
+	c := &cobra.Command{
+		Use:     "replay SEED",
+		Short:   "Play one seed and tell its story",
+		Example: "  plimsoll sim replay 42\n  plimsoll sim replay 42 --callers 3 --without 1,4",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			seed, err := strconv.ParseUint(args[0], 10, 64)
+			if err != nil {
+				return fmt.Errorf("%q is no seed: write a whole number", args[0])
+			}
+			if err := size.check(); err != nil {
+				return err
+			}
+			p := NewPlan(seed, size)
+			p.Without = without
+			if active > 0 {
+				p.Active = active
+			}
+			return replay(c, p, quiet)
+		},
+	}
+	sizeFlags(c, &size)
+	c.Flags().DurationVar(&active, "active", 0, "how long callers come and faults happen; 0: the seed chooses")
+	c.Flags().IntSliceVar(&without, "without", nil, "`numbers` of faults to leave out")
+	c.Flags().BoolVar(&quiet, "quiet", false, "only the outcome")
+	return c
+}
+
+func replay(c *cobra.Command, p Plan, quiet bool) error {
+	out := c.OutOrStdout()
+	story := out
+	if quiet {
+		story = nil
+	}
+	fmt.Fprint(out, p)
+	r := Play(p, story)
+	fmt.Fprintf(out, "%d events, %d admitted, %d refused, %d boots, digest %016x\n", r.Events, r.Admitted, r.Refused, r.Boots, r.Digest)
+	if len(r.Violations) == 0 {
+		return nil
+	}
+	for _, v := range r.Violations {
+		fmt.Fprintln(out, v)
+	}
+	if small, _ := Shrink(p); small.Command() != p.Command() {
+		fmt.Fprintf(out, "shrunk: %s\n", small.Command())
+	}
+	return ErrViolated
+}

@@ -1,0 +1,185 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/ticket"
+)
+
+// begin lets a fault happen, and end after its time.
+func (f *Fleet) begin(e Episode) {
+	f.fact(factFault, string(e.Kind), int64(e.No))
+	f.tell("fault %d: %s for %.1fs", e.No, e.Kind, e.For.Seconds())
+	a := f.agents[e.Who%len(f.agents)]
+	r := f.replicas[e.Who%len(f.replicas)]
+	if end := f.disturb(e, a, r); end != nil {
+		f.after(e.For, func() {
+			f.tell("fault %d ends", e.No)
+			end()
+		})
+	}
+}
+
+// disturb starts a fault and returns what ends it; nil when it ends by itself.
+func (f *Fleet) disturb(e Episode, a *agent, r *replica) func() {
+	switch e.Kind {
+	case PauseRep:
+		r.paused = max(r.paused, f.now+e.For)
+	case KillRep:
+		r.kill(e.For)
+	case PauseHost:
+		a.paused = max(a.paused, f.now+e.For)
+	case KillHost:
+		a.kill(e.For, false)
+	case WipeHost:
+		a.kill(e.For, true)
+	case ClockJump:
+		f.jump(e)
+	case Storm:
+		f.storm(e)
+	case Cohort:
+		f.cohort(e)
+	case RotateKeys:
+		f.rotate(e)
+	default:
+		return f.degrade(e, a, r)
+	}
+	return nil
+}
+
+// degrade is the faults that are a state of the world for a while.
+func (f *Fleet) degrade(e Episode, a *agent, r *replica) func() {
+	switch e.Kind {
+	case Lossy:
+		was := f.net
+		f.net.lost, f.net.doubled, f.net.late = e.Arg, e.Arg, e.Arg/4
+		return func() { f.net.lost, f.net.doubled, f.net.late = was.lost, was.doubled, was.late }
+	case BadStore:
+		f.store.broken = e.Arg
+		return func() { f.store.broken = 0 }
+	case Partition, Isolated:
+		return f.cutOff(e, a, r)
+	case HalfOpen:
+		l := link{r.index, a.index}
+		f.net.deaf[l] = true
+		return func() { delete(f.net.deaf, l) }
+	case Frozen:
+		f.net.frozen[a.index] = true
+		return func() { delete(f.net.frozen, a.index) }
+	case Behaviour:
+		f.hungry = true
+		return func() { f.hungry = false }
+	case LowerCap:
+		was := f.store.loads.limit
+		f.store.configure(max(was/2, 1))
+		return func() { f.store.configure(was) }
+	case OutOfMemory:
+		a.other = memory.Permille(int64(e.Arg) * 9)
+		return func() { a.other = 0 }
+	}
+	panic("sim: nobody knows the fault " + string(e.Kind))
+}
+
+func (f *Fleet) cutOff(e Episode, a *agent, r *replica) func() {
+	var cut []link
+	for _, other := range f.replicas {
+		for _, host := range f.agents {
+			if (e.Kind == Partition && host == a) || (e.Kind == Isolated && other == r) {
+				l := link{other.index, host.index}
+				f.net.cut[l] = true
+				cut = append(cut, l)
+			}
+		}
+	}
+	return func() {
+		for _, l := range cut {
+			delete(f.net.cut, l)
+		}
+	}
+}
+
+// jump sets the clock of the store's machine. Backwards it must go unnoticed, since the
+// store never lets its own time step back.
+func (f *Fleet) jump(e Episode) {
+	by := time.Duration(e.Arg) * time.Second
+	if e.Who%2 == 0 {
+		by = -by
+	}
+	f.store.ahead += by
+	if by > 0 { // all that was promised by the store's clock may count as lapsed now
+		for id := range f.store.loads.seen {
+			f.book.excused[id] = true
+		}
+	}
+}
+
+// storm is callers without any patience.
+func (f *Fleet) storm(e Episode) {
+	for i := range e.Arg {
+		f.addCaller(fmt.Sprintf("s%d-%02d", e.No, i), i%f.tenants(), true, f.between(0, time.Second))
+	}
+}
+
+// cohort is one tenant that wants everything at once.
+func (f *Fleet) cohort(e Episode) {
+	for i := range e.Arg {
+		f.addCaller(fmt.Sprintf("c%d-%02d", e.No, i), e.No%f.tenants(), false, 0)
+	}
+	for _, c := range f.callers[len(f.callers)-e.Arg:] {
+		c.once = true
+	}
+}
+
+// rotate brings a new key in: verified everywhere, then signed with, then the old one goes.
+// No boot may be refused for it.
+func (f *Fleet) rotate(e Episode) {
+	old, id := f.ring.Roots()[0].ID(), fmt.Sprintf("k%d", e.No+1)
+	ring, err := f.ring.Add(root(id, ticket.VerifyOnly))
+	if err != nil {
+		return // two rotations at once: the second comes to nothing, as it would for an operator
+	}
+	f.ring = ring
+	f.spread()
+	f.after(time.Second, func() {
+		if f.ring, err = f.ring.Sign(id); err != nil {
+			panic(err)
+		}
+		f.spread()
+		f.sign()
+	})
+	f.after(2*bootWithin, func() {
+		if f.ring, err = f.ring.Drop(old); err == nil {
+			f.spread()
+			f.sign()
+		}
+	})
+}
+
+// spread gives each host its own keys of the ring.
+func (f *Fleet) spread() {
+	for _, a := range f.agents {
+		a.keys, _ = f.ring.Audience(a.id)
+	}
+}
+
+// sign has the replicas mint with the ring.
+func (f *Fleet) sign() {
+	for _, r := range f.replicas {
+		r.keys = f.ring
+	}
+}
+
+// calm ends every fault: from here on all must come to rest.
+func (f *Fleet) calm() {
+	f.net = newNetwork()
+	f.net.lost, f.net.doubled = 0, 0
+	f.store.broken = 0
+	f.hungry = false
+	for _, a := range f.agents {
+		a.paused, a.other = min(a.paused, f.now), 0
+	}
+	for _, r := range f.replicas {
+		r.paused = min(r.paused, f.now)
+	}
+}

@@ -1,0 +1,224 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/table"
+)
+
+// driving is one production passage on a replica. When the replica dies, or is never heard
+// again, its caller learns nothing.
+type driving struct {
+	replica *replica
+	life    int
+	req     admission.Request
+	passage *admission.Passage
+	began   time.Duration
+	charge  table.Charge
+	done    func(admission.Answer)
+}
+
+// drive runs a passage to its answer.
+func (r *replica) drive(req admission.Request, done func(admission.Answer)) {
+	d := &driving{
+		replica: r, life: r.life, req: req, passage: admission.New(admission.DefaultConfig(), req),
+		began: r.fleet.now, done: done,
+	}
+	d.follow(d.passage.Begin(r.fleet.now))
+}
+
+func (d *driving) follow(s admission.Step) {
+	f := d.replica.fleet
+	if s.Detached != nil {
+		e := *s.Detached
+		f.byID[e.Host].ask(d.replica, host.Release{ID: e.ID, Gen: e.Gen}, func(host.Answer) {})
+	}
+	if s.Effect.Do == admission.Reply {
+		f.checkAnswer(d, s.Effect.Reply)
+		d.done(s.Effect.Reply)
+		return
+	}
+	f.tell("%s on replica %d: %s%s", d.req.Claim.Key, d.replica.index+1, s.Effect.Do, at(s.Effect))
+	d.perform(s.Effect)
+}
+
+// at says where and under which generation, for the transcript.
+func at(e admission.Effect) string {
+	switch {
+	case e.Host != "":
+		return fmt.Sprintf(" at %s, generation %d", e.Host, e.Gen)
+	case len(e.Exclude) > 0:
+		return fmt.Sprint(" without ", e.Exclude)
+	}
+	return ""
+}
+
+// feed gives the passage its event, if the replica that drives it still lives.
+func (d *driving) feed(ev admission.Event) {
+	d.replica.awake(d.life, func() { d.follow(d.passage.Step(d.replica.fleet.now, ev)) })
+}
+
+// on carries out a transition on the row of this passage.
+func (d *driving) on(do func(m *pool.Model), then func(failed bool)) {
+	f := d.replica.fleet
+	d.replica.transact(func() { do(f.model()); f.store.touched(d.req.Claim.ID) }, then)
+}
+
+func (d *driving) perform(e admission.Effect) {
+	switch e.Do {
+	case admission.Claim:
+		var c pool.Claimed
+		d.on(func(*pool.Model) { c = d.replica.fleet.claim(d.req.Claim) }, func(failed bool) { d.feed(admission.Claimed{Result: c, Failed: failed}) })
+	case admission.Pick:
+		d.pick(e)
+	case admission.Reserve:
+		d.reserve(e)
+	case admission.Regen:
+		var gen int64
+		d.on(func(m *pool.Model) { gen = m.Regen(e.ID, e.Gen) }, func(failed bool) { d.feed(admission.Regened{Gen: gen, Failed: failed}) })
+	case admission.Settle:
+		var ev admission.Settled
+		d.on(func(m *pool.Model) { ev.Row, ev.OK = m.Settle(e.ID, e.Gen, e.Host, bootWithin) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
+	case admission.NoRoom:
+		var c pool.Claimed
+		d.on(func(m *pool.Model) { c = m.NoRoom(e.ID, e.Gen, true, d.req.Claim.Present) }, func(failed bool) { d.feed(admission.NoRoomed{Result: c, Failed: failed}) })
+	case admission.Keep:
+		d.keep(e)
+	case admission.Vacate:
+		d.vacate(e.Host, e.ID, e.Gen, func(v admission.Vacated) { d.feed(v) })
+	case admission.Move:
+		var ev admission.Moved
+		d.on(func(m *pool.Model) { ev.Row, ev.OK = d.replica.fleet.move(m, e) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
+	case admission.Read:
+		var ev admission.RowRead
+		d.on(func(m *pool.Model) { ev.Row, ev.Found = m.ByID(e.ID) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
+	case admission.Sweep:
+		d.sweep()
+	case admission.Pause:
+		d.replica.fleet.after(admission.DefaultConfig().Pause, func() { d.feed(admission.Paused{}) })
+	}
+}
+
+func (d *driving) pick(e admission.Effect) {
+	r := d.replica
+	opts := table.PickOptions{Exclude: slices.Clone(e.Exclude), Rand: r.fleet.rand.Uint64(), Gross: e.Last}
+	c, ok := r.table.Pick(r.fleet.now, &d.req.Ask, &opts)
+	if !ok {
+		d.feed(admission.Picked{Tally: tallyOf(r.table.Explain(r.fleet.now, &d.req.Ask, &opts, 3))})
+		return
+	}
+	d.charge = r.table.Charge(c.Ref, &d.req.Ask)
+	d.feed(admission.Picked{Host: c.Host})
+}
+
+// tallyOf says the table's reasons in the passage's words.
+func tallyOf(t table.Tally) admission.Tally {
+	out := admission.Tally{}
+	for reason, ids := range t.IDs {
+		word := map[table.Reason]string{
+			table.Unheard: admission.Silent, table.Silent: admission.Silent, table.Invalid: admission.Silent,
+			table.Pressure: string(host.Pressure), table.Excluded: admission.Excluded, table.NoRoom: string(host.NoRoom),
+		}[table.Reason(reason)]
+		if len(ids) > 0 && word != "" {
+			out[word] = append(out[word], ids...)
+		}
+	}
+	return out
+}
+
+func (d *driving) reserve(e admission.Effect) {
+	last := d.replica.last[e.Host].verdict
+	ev := host.Reserve{ID: e.ID, Gen: e.Gen, Ask: d.req.Ask, Until: last.At + bootWithin, Incarnation: last.Incarnation}
+	d.ask(e.Host, ev, func(a host.Answer, unknown bool) {
+		d.replica.table.Uncharge(d.charge)
+		d.feed(admission.Reserved{Denial: a.Denial, Unknown: unknown})
+	})
+}
+
+func (d *driving) keep(e admission.Effect) {
+	if d.replica.silent(e.Host) {
+		d.feed(admission.Kept{Silent: true})
+		return
+	}
+	var ev admission.Kept
+	ok := false
+	d.on(func(m *pool.Model) { ev.Row, ok = m.Renew(e.ID, e.Gen, bootWithin) }, func(failed bool) {
+		ev.Failed, ev.Gone = failed, !ok
+		if failed || !ok {
+			d.feed(ev)
+			return
+		}
+		last := d.replica.last[e.Host].verdict
+		renew := host.Renew{ID: e.ID, Epoch: e.Gen, Until: last.At + bootWithin, Incarnation: last.Incarnation}
+		d.ask(e.Host, renew, func(a host.Answer, unknown bool) {
+			ev.Answer, ev.Unknown = a, unknown
+			d.feed(ev)
+		})
+	})
+}
+
+func (d *driving) vacate(id, admissionID string, gen int64, then func(admission.Vacated)) {
+	d.ask(id, host.Release{ID: admissionID, Gen: gen}, func(a host.Answer, unknown bool) {
+		then(admission.Vacated{Running: a.Running, Unknown: unknown})
+	})
+}
+
+// ask waits for an agent's answer, once, and for no longer than an answer may take.
+func (d *driving) ask(id string, ev host.Event, then func(a host.Answer, unknown bool)) {
+	answered := false
+	once := func(a host.Answer, unknown bool) {
+		d.replica.awake(d.life, func() {
+			if answered {
+				return
+			}
+			answered = true
+			if !unknown {
+				d.replica.observe(a.Verdict)
+			}
+			then(a, unknown)
+		})
+	}
+	d.replica.fleet.byID[id].ask(d.replica, ev, func(a host.Answer) { once(a, false) })
+	d.replica.fleet.after(answerWithin, func() { once(host.Answer{}, true) })
+}
+
+// sweep asks the most promising hosts for their newest word, for as long as that may take.
+func (d *driving) sweep() {
+	r := d.replica
+	for _, c := range r.table.Promising(r.fleet.now, &d.req.Ask, &table.PickOptions{}, nil, sweepHosts) {
+		r.fleet.byID[c.Host].ask(r, host.Tick{}, func(a host.Answer) { r.awake(d.life, func() { r.observe(a.Verdict) }) })
+	}
+	r.fleet.after(sweepWithin, func() { d.feed(admission.Swept{}) })
+}
+
+// depart runs the production departure.
+func (r *replica) depart(id string, done func(admission.Answer)) {
+	d := &driving{replica: r, life: r.life, req: admission.Request{Claim: pool.Claim{ID: id}}}
+	leaving := admission.NewDeparture(id)
+	var follow func(e admission.Effect)
+	feed := func(ev admission.Event) { r.awake(d.life, func() { follow(leaving.Step(ev)) }) }
+	follow = func(e admission.Effect) {
+		switch e.Do {
+		case admission.Leave:
+			var ev admission.Left
+			d.on(func(m *pool.Model) { ev.Row, ev.Found = m.Leave(e.ID); ev.Now = m.Now() }, func(failed bool) { ev.Failed = failed; feed(ev) })
+		case admission.Vacate:
+			d.vacate(e.Host, e.ID, e.Gen, func(v admission.Vacated) { feed(v) })
+		case admission.End:
+			var ev admission.Ended
+			d.on(func(m *pool.Model) {
+				r.fleet.departed(m, e)
+				m.End(e.ID, e.Gen, pool.Released, "released by the caller")
+				ev.Row, _ = m.ByID(e.ID)
+			}, func(failed bool) { ev.Failed = failed; feed(ev) })
+		case admission.Reply:
+			done(e.Reply)
+		}
+	}
+	follow(leaving.Begin())
+}

@@ -1,0 +1,90 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// store is the model that real stores must equal, behind a connection that fails. Its
+// clock is nobody else's, and may jump.
+type store struct {
+	fleet  *Fleet
+	model  *pool.Model
+	broken int           // percent of transitions whose outcome is unknown
+	ahead  time.Duration // of its wall clock
+	loads  loads
+}
+
+const poolName = "p"
+
+// The limits. Small, so that slots and quotas are contended beside memory.
+const (
+	maxWaiting = 30
+	quotaOf    = 14
+)
+
+func (s *store) configure(limit int64) {
+	s.loads.limit = limit
+	s.model.Configure(pool.Settings{
+		Pools:        map[string]pool.Limits{poolName: {Cap: limit, MaxWaiting: maxWaiting}},
+		DefaultQuota: quotaOf,
+	})
+}
+
+// time is the store's clock: it may be set, and the store makes it never step back.
+func (s *store) time() pool.Time {
+	return pool.Time((1_700_000_000*time.Second + s.fleet.now + s.ahead) / time.Millisecond)
+}
+
+// transact carries out one transition at one instant; then comes the answer, or the news
+// that there is none, which says nothing about whether it was persisted.
+func (s *store) transact(do func(), then func(failed bool)) {
+	f := s.fleet
+	f.after(f.between(100*time.Microsecond, 2*time.Millisecond), func() {
+		s.model.Advance(s.time())
+		failed := f.chance(s.broken)
+		if !failed || f.chance(50) {
+			do()
+		}
+		f.after(f.between(50*time.Microsecond, time.Millisecond), func() { then(failed) })
+	})
+}
+
+// touched takes note of a row that a transition may have changed, and checks it.
+func (s *store) touched(id string) {
+	row, ok := s.model.ByID(id)
+	if !ok {
+		s.loads.forget(id)
+		return
+	}
+	if err := row.Check(); err != nil {
+		s.fleet.violate(whole, "%v", err)
+	}
+	s.loads.note(row)
+}
+
+// loads counts, from the outside, who holds what: the onlooker's own sums.
+type loads struct {
+	limit int64
+	busy  int64
+	use   map[string]int64    // tenant -> slots held
+	seen  map[string]pool.Row // id -> as last seen
+}
+
+func (l *loads) note(r pool.Row) {
+	l.forget(r.ID)
+	if r.State.HoldsSlot() {
+		l.busy++
+		l.use[r.Tenant]++
+	}
+	l.seen[r.ID] = r
+}
+
+func (l *loads) forget(id string) {
+	if old, ok := l.seen[id]; ok && old.State.HoldsSlot() {
+		l.busy--
+		l.use[old.Tenant]--
+	}
+	delete(l.seen, id)
+}
