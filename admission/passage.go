@@ -350,6 +350,7 @@ func (p *Passage) rowRead(e RowRead) Step {
 
 // fromRow answers a passage that lost its row to another call.
 func (p *Passage) fromRow() Step {
+	p.tally = Tally{} // what hosts said to this passage decided nothing
 	switch {
 	case p.row.State == pool.Admitted || p.row.State == pool.Running:
 		return p.reply(Answer{Kind: Yes, Row: p.row})
