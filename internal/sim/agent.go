@@ -18,6 +18,7 @@ type agent struct {
 	index       int
 	id          string
 	cfg         host.Config
+	memory      gate.Bytes // of the machine
 	host        *host.Host
 	incarnation int64
 	keys        ticket.AudienceKeys
@@ -32,6 +33,7 @@ type agent struct {
 	running  map[host.Ref]*process     // outlive the agent
 	resident gate.Bytes                // Σ over running
 	other    gate.Bytes                // used by something else
+	stalls   int64                     // PSI some, hundredths of a percent; zero: the kernel gives none
 	waiting  map[host.Ref]func()       // redeemed, their start not granted yet
 	roomy    map[gate.Bytes]roomSince  // need -> since when it has had room for that
 }
@@ -104,7 +106,7 @@ func (a *agent) speak(n host.News) {
 		return
 	}
 	for _, r := range a.fleet.replicas {
-		a.fleet.toReplica(link{r.index, a.index}, func() { r.hear(a, n) })
+		a.fleet.toReplica(link{r.index, a.index}, frameNews, func() { r.hear(a, n) })
 	}
 }
 
@@ -112,10 +114,10 @@ func (a *agent) speak(n host.News) {
 // the request was carried out.
 func (a *agent) ask(r *replica, ev host.Event, back func(host.Answer)) {
 	l := link{r.index, a.index}
-	a.fleet.toHost(l, func() {
+	a.fleet.toHost(l, frameOf(ev), func() {
 		a.awake(func() {
 			answer := a.step(ev)
-			a.fleet.toReplica(l, func() { back(answer) })
+			a.fleet.toReplica(l, frameOf(ev), func() { back(answer) })
 		})
 	})
 }
@@ -123,10 +125,10 @@ func (a *agent) ask(r *replica, ev host.Event, back func(host.Answer)) {
 // look is a question about what the host holds.
 func (a *agent) look(r *replica, question func(*host.Host), back func()) {
 	l := link{r.index, a.index}
-	a.fleet.toHost(l, func() {
+	a.fleet.toHost(l, frameQuestion, func() {
 		a.awake(func() {
 			question(a.host)
-			a.fleet.toReplica(l, back)
+			a.fleet.toReplica(l, frameQuestion, back)
 		})
 	})
 }
@@ -150,7 +152,8 @@ func (a *agent) awake(do func()) {
 // sampleOften measures what runs, once a second.
 func (a *agent) sampleOften() {
 	a.awakeNow(func() {
-		ev := host.Sample{Full: true, Limits: []gate.Limit{{Name: "machine", Size: memory, Used: min(a.resident+a.other, memory)}}}
+		ev := host.Sample{Full: true, Limits: []gate.Limit{{Name: "machine", Size: a.memory, Used: min(a.resident+a.other, a.memory)}}}
+		ev.PSI, ev.Some = a.stalls > 0, a.stalls
 		for _, s := range a.host.View().Sandboxes {
 			if p := a.running[host.Ref{ID: s.ID, Epoch: s.Epoch}]; p != nil {
 				ev.Sandboxes = append(ev.Sandboxes, host.Resident{ID: s.ID, Bytes: p.resident})
@@ -178,8 +181,16 @@ func (a *agent) awakeNow(do func()) {
 	}
 }
 
+// life is what becomes of a boot.
+type life struct {
+	peak  gate.Bytes
+	lasts time.Duration
+	fails bool              // its redeemer dies before there is a process
+	told  func(host.Denial) // what the redeemer hears; nil: nobody asks
+}
+
 // redeem is a booter with a ticket: verify, charge, wait for the start, track, run, end.
-func (a *agent) redeem(text ticket.Text, resident gate.Bytes, lifetime time.Duration) {
+func (a *agent) redeem(text ticket.Text, l life) {
 	a.awakeNow(func() {
 		claims, err := a.keys.Verify(text, ticket.Expect{Audience: a.id})
 		if err != nil {
@@ -188,13 +199,16 @@ func (a *agent) redeem(text ticket.Text, resident gate.Bytes, lifetime time.Dura
 		}
 		ref := host.Ref{ID: claims.AdmissionID, Epoch: claims.Epoch}
 		answer := a.step(host.Redeem{ID: ref.ID, Epoch: ref.Epoch, Identity: host.Identity{Consumer: claims.Consumer, Key: claims.Key}})
+		if l.told != nil {
+			l.told(answer.Denial)
+		}
 		if answer.Denial != "" {
 			a.fleet.tell("%s refuses to boot %s/%d: %s", a.id, ref.ID, ref.Epoch, answer.Denial)
 			return
 		}
-		life := a.life
+		agentLife := a.life
 		start := func() {
-			a.fleet.after(a.fleet.between(time.Millisecond, 300*time.Millisecond), func() { a.boot(life, ref, resident, lifetime) })
+			a.fleet.after(a.fleet.between(time.Millisecond, 300*time.Millisecond), func() { a.boot(agentLife, ref, l) })
 		}
 		if answer.InLine {
 			a.waiting[ref] = start
@@ -205,11 +219,11 @@ func (a *agent) redeem(text ticket.Text, resident gate.Bytes, lifetime time.Dura
 }
 
 // boot has the held process tracked, and lets it go.
-func (a *agent) boot(life int, ref host.Ref, resident gate.Bytes, lifetime time.Duration) {
-	if !a.up || a.life != life {
+func (a *agent) boot(agentLife int, ref host.Ref, l life) {
+	if !a.up || a.life != agentLife {
 		return
 	}
-	if a.fleet.chance(5) {
+	if l.fails || a.fleet.chance(5) {
 		a.step(host.Done{ID: ref.ID, Epoch: ref.Epoch, Reason: "the boot failed"})
 		return
 	}
@@ -220,8 +234,8 @@ func (a *agent) boot(life int, ref host.Ref, resident gate.Bytes, lifetime time.
 	p := &process{resident: gate.FromMiB(10)}
 	a.running[ref] = p
 	a.resident += p.resident
-	a.fleet.after(a.fleet.between(0, lifetime), func() { a.grow(ref, p, resident) })
-	a.fleet.after(lifetime, func() { a.exit(ref, "ended by itself") })
+	a.fleet.after(a.fleet.between(0, l.lasts), func() { a.grow(ref, p, l.peak) })
+	a.fleet.after(l.lasts, func() { a.exit(ref, "ended by itself") })
 }
 
 // grow is the one peak of a life.

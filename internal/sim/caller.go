@@ -15,6 +15,7 @@ import (
 // class is a kind of sandbox that callers ask for.
 type class struct {
 	name string
+	pool string
 	ask  gate.Ask
 }
 
@@ -22,9 +23,9 @@ type class struct {
 func classes() []class {
 	rule := gate.ReserveRule{Permille: 250, Floor: 64 * gate.MiB}
 	return []class{
-		{"small", gate.Ask{Class: "small", Memory: 512 * gate.MiB, CPUMilli: 500, Rule: rule}},
-		{"large", gate.Ask{Class: "large", Memory: 2048 * gate.MiB, CPUMilli: 1000, Rule: rule}},
-		{"database", gate.Ask{Class: "database", Memory: 1024 * gate.MiB, CPUMilli: 500, Stateful: true, Rule: rule}},
+		{"small", poolName, gate.Ask{Class: "small", Memory: 512 * gate.MiB, CPUMilli: 500, Rule: rule}},
+		{"large", poolName, gate.Ask{Class: "large", Memory: 2048 * gate.MiB, CPUMilli: 1000, Rule: rule}},
+		{"database", poolName, gate.Ask{Class: "database", Memory: 1024 * gate.MiB, CPUMilli: 500, Stateful: true, Rule: rule}},
 	}
 }
 
@@ -70,7 +71,7 @@ func (c *caller) post(attempt bool) {
 		return
 	}
 	claim := pool.Claim{
-		ID: "a-" + c.key, Consumer: "c", Key: c.key, Pool: poolName, Mode: c.mode, MaxQueueAge: time.Minute, Attempt: attempt,
+		ID: "a-" + c.key, Consumer: "c", Key: c.key, Pool: c.class.pool, Mode: c.mode, MaxQueueAge: time.Minute, Attempt: attempt,
 		Contents: pool.Contents{Tenant: c.tenant, Class: c.class.name, MemoryMB: c.class.ask.Memory.CeilMiB(), Stateful: c.class.ask.Stateful},
 	}
 	if attempt && !f.chance(20) {
@@ -158,9 +159,9 @@ func (c *caller) use(r *replica, row pool.Row) {
 		return
 	}
 	resident := gate.FromMiB(20 + f.rand.Int64N(row.MemoryMB/6+1))
-	f.after(f.between(time.Millisecond, 5*time.Second), func() { a.redeem(text, resident, f.between(time.Second, longestLife)) })
+	f.after(f.between(time.Millisecond, 5*time.Second), func() { a.redeem(text, life{peak: resident, lasts: f.between(time.Second, longestLife)}) })
 	if f.chance(5) { // a copy of the ticket, used again
-		f.after(f.between(time.Millisecond, 70*time.Second), func() { a.redeem(text, resident, time.Second) })
+		f.after(f.between(time.Millisecond, 70*time.Second), func() { a.redeem(text, life{peak: resident, lasts: time.Second}) })
 	}
 }
 

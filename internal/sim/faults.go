@@ -71,11 +71,11 @@ func (f *Fleet) degrade(e Episode, a *agent, r *replica) func() {
 		f.hungry = true
 		return func() { f.hungry = false }
 	case LowerCap:
-		was := f.store.loads.limit
+		was := f.store.loads.limits.Pools[poolName].Cap
 		f.store.configure(max(was/2, 1))
 		return func() { f.store.configure(was) }
 	case OutOfMemory:
-		a.other = memory.Permille(int64(e.Arg) * 9)
+		a.other = a.memory.Permille(int64(e.Arg) * 9)
 		return func() { a.other = 0 }
 	}
 	panic("sim: nobody knows the fault " + string(e.Kind))

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	memory      = 4 * gate.GiB     // of each host
+	memory      = 4 * gate.GiB     // of each host, unless it is said
 	longestLife = 40 * time.Second // of a sandbox
 	// quietFor is how long a fleet without callers may take to hold nothing: the last call
 	// and the last life, one time to live, and the rounds of reconciliation.
@@ -42,6 +42,7 @@ type Fleet struct {
 	needs    map[gate.Mode][]gate.Bytes // of the classes
 	hungry   bool                       // sandboxes hold four times as much
 	book     book
+	orders   orders
 	result   Result
 }
 
@@ -76,24 +77,15 @@ func Play(p Plan, story io.Writer) Result {
 }
 
 func newFleet(p Plan, story io.Writer) *Fleet {
-	f := &Fleet{world: newWorld(p.Seed), plan: p, net: newNetwork(), byID: map[string]*agent{}, classes: classes(), book: newBook()}
-	f.world.story = story
-	f.store = store{fleet: f, model: pool.NewModel(), loads: loads{use: map[string]int64{}, seen: map[string]pool.Row{}}}
+	f := emptyFleet(p.Seed, story)
+	f.plan = p
 	f.store.configure(int64(4 + p.Hosts*(3+f.rand.IntN(12))))
-	f.ring = firstKeys()
-	f.needs = map[gate.Mode][]gate.Bytes{}
-	for _, c := range f.classes {
-		for _, m := range []gate.Mode{gate.WorkingSet, gate.Committed} {
-			f.needs[m] = append(f.needs[m], gate.Need(c.ask, m))
-		}
-	}
+	f.know(classes()...)
 	for i := range p.Hosts {
 		f.addAgent(i)
 	}
-	for i := range p.Replicas {
-		r := &replica{fleet: f, index: i, keys: f.ring}
-		f.replicas = append(f.replicas, r)
-		r.start()
+	for range p.Replicas {
+		f.addReplica()
 	}
 	for i := range p.Callers {
 		f.addCaller(fmt.Sprintf("k%03d", i), f.rand.IntN(f.tenants()), false, f.between(0, 10*time.Second))
@@ -104,6 +96,32 @@ func newFleet(p Plan, story io.Writer) *Fleet {
 		}
 	}
 	return f
+}
+
+// emptyFleet has a store without limits, and nobody who could ask it.
+func emptyFleet(seed uint64, story io.Writer) *Fleet {
+	f := &Fleet{world: newWorld(seed), net: newNetwork(), byID: map[string]*agent{}, book: newBook(), ring: firstKeys()}
+	f.world.story = story
+	f.store = store{fleet: f, model: pool.NewModel(), loads: newLoads()}
+	f.needs = map[gate.Mode][]gate.Bytes{}
+	return f
+}
+
+// know adds kinds of sandboxes; for the needs of each the onlooker watches every host.
+func (f *Fleet) know(cs ...class) {
+	for _, c := range cs {
+		f.classes = append(f.classes, c)
+		for _, m := range []gate.Mode{gate.WorkingSet, gate.Committed} {
+			f.needs[m] = append(f.needs[m], gate.Need(c.ask, m))
+		}
+	}
+}
+
+func (f *Fleet) addReplica() *replica {
+	r := &replica{fleet: f, index: len(f.replicas), keys: f.ring}
+	f.replicas = append(f.replicas, r)
+	r.start()
+	return r
 }
 
 // tenants is how many share the fleet: so many that quotas and slots are both contended.
@@ -121,8 +139,14 @@ func (f *Fleet) addAgent(i int) {
 	if f.chance(25) {
 		cfg.Mode = gate.Committed
 	}
+	f.install(cfg, memory)
+}
+
+// install starts an agent on a machine of so much memory.
+func (f *Fleet) install(cfg host.Config, size gate.Bytes) *agent {
+	id := cfg.ID
 	a := &agent{
-		fleet: f, index: i, id: id, cfg: cfg, up: true, incarnation: f.model().Next(),
+		fleet: f, index: len(f.agents), id: id, cfg: cfg, memory: size, up: true, incarnation: f.model().Next(),
 		booted: f.between(0, 100*time.Hour), drift: f.between(-200*time.Microsecond, 200*time.Microsecond),
 		disk: map[host.Name]host.Record{}, running: map[host.Ref]*process{}, waiting: map[host.Ref]func(){},
 		roomy: map[gate.Bytes]roomSince{},
@@ -132,6 +156,7 @@ func (f *Fleet) addAgent(i int) {
 	f.agents, f.byID[id] = append(f.agents, a), a
 	f.after(f.between(0, 100*time.Millisecond), a.sampleOften)
 	f.after(f.between(0, 100*time.Millisecond), a.tickOften)
+	return a
 }
 
 func (f *Fleet) addCaller(key string, tenant int, impatient bool, delay time.Duration) {

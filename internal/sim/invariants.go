@@ -107,11 +107,11 @@ func (f *Fleet) claim(c pool.Claim) pool.Claimed {
 	}
 	f.fact(factGrant, c.ID, got.Row.Gen)
 	l := &f.store.loads
-	if l.busy-mine >= l.limit && mine == 0 {
-		f.violate(slots, "%s got a slot while %d of %d were taken", c.ID, l.busy, l.limit)
+	if l.free(c.Pool) <= 0 && mine == 0 {
+		f.violate(slots, "%s got a slot while %d of %d were taken", c.ID, l.busy[c.Pool], l.limits.Pools[c.Pool].Cap)
 	}
-	if use := l.use[got.Row.Tenant]; use-mine >= quotaOf && mine == 0 {
-		f.violate(slots, "tenant %s got a slot more than its %d", got.Row.Tenant, quotaOf)
+	if l.full(got.Row.Tenant, mine) && mine == 0 {
+		f.violate(slots, "tenant %s got a slot more than its quota", got.Row.Tenant)
 	}
 	if mine == 0 {
 		f.checkOrder(held, got.Row)
@@ -125,19 +125,19 @@ func (f *Fleet) checkOrder(before, row pool.Row) {
 	now, l := f.model().Now(), &f.store.loads
 	var ahead int64
 	for _, w := range l.seen {
-		if w.ID == row.ID || w.State != pool.Waiting || w.PresentUntil == 0 || w.PresentUntil < now || w.TooOld(now) {
+		if w.ID == row.ID || w.Pool != row.Pool || w.State != pool.Waiting || w.PresentUntil == 0 || w.PresentUntil < now || w.TooOld(now) {
 			continue
 		}
 		first := before.State != pool.Waiting || w.Place < before.Place
 		lately := w.HostlessAt != 0 && now.Since(w.HostlessAt) < pool.HostlessFor
-		if first && !lately && l.use[w.Tenant] < quotaOf {
+		if first && !lately && !l.full(w.Tenant, 0) {
 			ahead++
 		}
-		if first && lately && l.use[w.Tenant] < quotaOf && w.Kind() == row.Kind() {
+		if first && lately && !l.full(w.Tenant, 0) && w.Kind() == row.Kind() {
 			f.violate(order, "%s got a slot before %s of the same kind, which is there and just found no host", row.ID, w.ID)
 		}
 	}
-	if free := l.limit - l.busy; free <= ahead {
+	if free := l.free(row.Pool); free <= ahead {
 		f.violate(order, "%s got one of %d free slots while %d waited before it", row.ID, free, ahead)
 	}
 }
@@ -234,26 +234,37 @@ func otherwiseRefused(t admission.Tally, id string) bool {
 
 // reckon holds when everybody has gone home.
 func (f *Fleet) reckon() {
+	for _, v := range f.unrest() {
+		f.violate(v.Invariant, "%s", v.What)
+	}
+}
+
+// unrest is whatever is still held, promised, charged or untold: nothing, on an idle fleet.
+func (f *Fleet) unrest() (out []Violation) {
+	still := func(i Invariant, format string, args ...any) {
+		out = append(out, Violation{i, f.now, fmt.Sprintf(format, args...)})
+	}
 	for _, r := range f.model().Rows() {
 		if r.State.HoldsSlot() {
-			f.violate(whole, "%s still holds a slot: %s since epoch %d on %q", r.ID, r.State, r.Epoch, r.Host)
+			still(whole, "%s still holds a slot: %s since epoch %d on %q", r.ID, r.State, r.Epoch, r.Host)
 		}
 	}
 	for _, a := range f.agents {
 		v := a.host.View()
 		if v.Reservations != 0 || v.Account.Reserved != 0 {
-			f.violate(ends, "host %s still promises %s in %d reservations", a.id, v.Account.Reserved, v.Reservations)
+			still(ends, "host %s still promises %s in %d reservations", a.id, v.Account.Reserved, v.Reservations)
 		}
 		if len(v.Sandboxes) != 0 || len(a.running) != 0 {
-			f.violate(whole, "host %s charges %d sandboxes, and %d run", a.id, len(v.Sandboxes), len(a.running))
+			still(whole, "host %s charges %d sandboxes, and %d run", a.id, len(v.Sandboxes), len(a.running))
 		}
 		if told := a.host.Unwritten(); len(told) != 0 {
-			f.violate(whole, "host %s still tells %d ends, the first of %s/%d", a.id, len(told), told[0].ID, told[0].Epoch)
+			still(whole, "host %s still tells %d ends, the first of %s/%d", a.id, len(told), told[0].ID, told[0].Epoch)
 		}
 	}
 	for _, r := range f.replicas {
 		if n := r.table.Outstanding(); n != 0 {
-			f.violate(ends, "replica %d still charges %d unanswered reserves", r.index+1, n)
+			still(ends, "replica %d still charges %d unanswered reserves", r.index+1, n)
 		}
 	}
+	return out
 }

@@ -19,14 +19,14 @@ func newNetwork() network {
 
 // toHost delivers a frame from a replica; toReplica one from a host. A frame may come late,
 // twice, in another order, or never.
-func (f *Fleet) toHost(l link, deliver func()) {
-	if !f.net.cut[l] {
+func (f *Fleet) toHost(l link, what frame, deliver func()) {
+	if !f.net.cut[l] && !f.orders.loses(l, what, false) {
 		f.carry(deliver)
 	}
 }
 
-func (f *Fleet) toReplica(l link, deliver func()) {
-	if !f.net.cut[l] && !f.net.deaf[l] {
+func (f *Fleet) toReplica(l link, what frame, deliver func()) {
+	if !f.net.cut[l] && !f.net.deaf[l] && !f.orders.loses(l, what, true) {
 		f.carry(deliver)
 	}
 }

@@ -38,6 +38,9 @@ func (d *driving) follow(s admission.Step) {
 		e := *s.Detached
 		f.byID[e.Host].ask(d.replica, host.Release{ID: e.ID, Gen: e.Gen}, func(host.Answer) {})
 	}
+	if !f.orders.about(d.replica, d.req.Claim.ID, doing(s.Effect.Do)) {
+		return
+	}
 	if s.Effect.Do == admission.Reply {
 		f.checkAnswer(d, s.Effect.Reply)
 		d.done(s.Effect.Reply)
@@ -45,6 +48,15 @@ func (d *driving) follow(s admission.Step) {
 	}
 	f.tell("%s on replica %d: %s%s", d.req.Claim.Key, d.replica.index+1, s.Effect.Do, at(s.Effect))
 	d.perform(s.Effect)
+	f.orders.began(d.replica, d.req.Claim.ID, doing(s.Effect.Do))
+}
+
+// doing is the name of an effect, as the package's picture of a passage has it.
+func doing(do admission.Do) string {
+	if do == admission.Vacate {
+		return string(frameRelease)
+	}
+	return do.String()
 }
 
 // at says where and under which generation, for the transcript.
@@ -64,39 +76,39 @@ func (d *driving) feed(ev admission.Event) {
 }
 
 // on carries out a transition on the row of this passage.
-func (d *driving) on(do func(m *pool.Model), then func(failed bool)) {
+func (d *driving) on(what write, do func(m *pool.Model), then func(failed bool)) {
 	f := d.replica.fleet
-	d.replica.transact(func() { do(f.model()); f.store.touched(d.req.Claim.ID) }, then)
+	d.replica.transact(what, func() { do(f.model()); f.store.touched(d.req.Claim.ID) }, then)
 }
 
 func (d *driving) perform(e admission.Effect) {
 	switch e.Do {
 	case admission.Claim:
 		var c pool.Claimed
-		d.on(func(*pool.Model) { c = d.replica.fleet.claim(d.req.Claim) }, func(failed bool) { d.feed(admission.Claimed{Result: c, Failed: failed}) })
+		d.on(write(e.Do.String()), func(*pool.Model) { c = d.replica.fleet.claim(d.req.Claim) }, func(failed bool) { d.feed(admission.Claimed{Result: c, Failed: failed}) })
 	case admission.Pick:
 		d.pick(e)
 	case admission.Reserve:
 		d.reserve(e)
 	case admission.Regen:
 		var gen int64
-		d.on(func(m *pool.Model) { gen = m.Regen(e.ID, e.Gen) }, func(failed bool) { d.feed(admission.Regened{Gen: gen, Failed: failed}) })
+		d.on(write(e.Do.String()), func(m *pool.Model) { gen = m.Regen(e.ID, e.Gen) }, func(failed bool) { d.feed(admission.Regened{Gen: gen, Failed: failed}) })
 	case admission.Settle:
 		var ev admission.Settled
-		d.on(func(m *pool.Model) { ev.Row, ev.OK = m.Settle(e.ID, e.Gen, e.Host, bootWithin) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
+		d.on(write(e.Do.String()), func(m *pool.Model) { ev.Row, ev.OK = m.Settle(e.ID, e.Gen, e.Host, bootWithin) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
 	case admission.NoRoom:
 		var c pool.Claimed
-		d.on(func(m *pool.Model) { c = m.NoRoom(e.ID, e.Gen, true, d.req.Claim.Present) }, func(failed bool) { d.feed(admission.NoRoomed{Result: c, Failed: failed}) })
+		d.on(write(e.Do.String()), func(m *pool.Model) { c = m.NoRoom(e.ID, e.Gen, true, d.req.Claim.Present) }, func(failed bool) { d.feed(admission.NoRoomed{Result: c, Failed: failed}) })
 	case admission.Keep:
 		d.keep(e)
 	case admission.Vacate:
 		d.vacate(e.Host, e.ID, e.Gen, func(v admission.Vacated) { d.feed(v) })
 	case admission.Move:
 		var ev admission.Moved
-		d.on(func(m *pool.Model) { ev.Row, ev.OK = d.replica.fleet.move(m, e) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
+		d.on(write(e.Do.String()), func(m *pool.Model) { ev.Row, ev.OK = d.replica.fleet.move(m, e) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
 	case admission.Read:
 		var ev admission.RowRead
-		d.on(func(m *pool.Model) { ev.Row, ev.Found = m.ByID(e.ID) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
+		d.on(write(e.Do.String()), func(m *pool.Model) { ev.Row, ev.Found = m.ByID(e.ID) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
 	case admission.Sweep:
 		d.sweep()
 	case admission.Pause:
@@ -147,7 +159,7 @@ func (d *driving) keep(e admission.Effect) {
 	}
 	var ev admission.Kept
 	ok := false
-	d.on(func(m *pool.Model) { ev.Row, ok = m.Renew(e.ID, e.Gen, bootWithin) }, func(failed bool) {
+	d.on(write(e.Do.String()), func(m *pool.Model) { ev.Row, ok = m.Renew(e.ID, e.Gen, bootWithin) }, func(failed bool) {
 		ev.Failed, ev.Gone = failed, !ok
 		if failed || !ok {
 			d.feed(ev)
@@ -203,15 +215,19 @@ func (r *replica) depart(id string, done func(admission.Answer)) {
 	var follow func(e admission.Effect)
 	feed := func(ev admission.Event) { r.awake(d.life, func() { follow(leaving.Step(ev)) }) }
 	follow = func(e admission.Effect) {
+		if !r.fleet.orders.about(r, id, doing(e.Do)) {
+			return
+		}
+		defer r.fleet.orders.began(r, id, doing(e.Do))
 		switch e.Do {
 		case admission.Leave:
 			var ev admission.Left
-			d.on(func(m *pool.Model) { ev.Row, ev.Found = m.Leave(e.ID); ev.Now = m.Now() }, func(failed bool) { ev.Failed = failed; feed(ev) })
+			d.on(writeLeave, func(m *pool.Model) { ev.Row, ev.Found = m.Leave(e.ID); ev.Now = m.Now() }, func(failed bool) { ev.Failed = failed; feed(ev) })
 		case admission.Vacate:
 			d.vacate(e.Host, e.ID, e.Gen, func(v admission.Vacated) { feed(v) })
 		case admission.End:
 			var ev admission.Ended
-			d.on(func(m *pool.Model) {
+			d.on(writeEnd, func(m *pool.Model) {
 				r.fleet.departed(m, e)
 				m.End(e.ID, e.Gen, pool.Released, "released by the caller")
 				ev.Row, _ = m.ByID(e.ID)

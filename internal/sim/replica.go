@@ -51,7 +51,7 @@ func (r *replica) start() {
 	r.slots, r.book = hint.NewEstimator(0), hint.Book{}
 	r.slots.Observe(r.fleet.now, 0)
 	for _, a := range r.fleet.agents {
-		r.table.Register(table.Registration{Host: a.id, Mode: a.cfg.Mode, MaxAsk: memory})
+		r.table.Register(table.Registration{Host: a.id, Mode: a.cfg.Mode, MaxAsk: a.memory})
 	}
 	life := r.life
 	r.every(life, tidyEvery, r.sweep)
@@ -96,7 +96,7 @@ func (r *replica) hear(a *agent, n host.News) {
 	r.awake(r.life, func() {
 		r.observe(n.Verdict)
 		for _, ref := range n.Tracks {
-			r.transact(func() { r.fleet.model().Track(ref.ID, ref.Epoch); r.fleet.store.touched(ref.ID) }, func(bool) {})
+			r.transact(writeTrack, func() { r.fleet.model().Track(ref.ID, ref.Epoch); r.fleet.store.touched(ref.ID) }, func(bool) {})
 		}
 		for _, e := range n.Ends {
 			r.end(a, e, 3)
@@ -121,9 +121,9 @@ func (r *replica) silent(id string) bool {
 }
 
 // transact is a transition whose answer only this life of the replica can hear.
-func (r *replica) transact(do func(), then func(failed bool)) {
+func (r *replica) transact(what write, do func(), then func(failed bool)) {
 	life := r.life
-	r.fleet.store.transact(do, func(failed bool) { r.awake(life, func() { then(failed) }) })
+	r.fleet.store.transact(what, do, func(failed bool) { r.awake(life, func() { then(failed) }) })
 }
 
 // end writes an end, a few times if need be, and acknowledges it; the host tells again what
@@ -131,7 +131,7 @@ func (r *replica) transact(do func(), then func(failed bool)) {
 func (r *replica) end(a *agent, e host.End, tries int) {
 	to := map[host.Outcome]pool.State{host.Exited: pool.Released, host.Lapsed: pool.Expired, host.Evicted: pool.Evicted}[e.How]
 	written, again := false, false
-	r.transact(func() {
+	r.transact(writeEnd, func() {
 		written, again = r.fleet.model().End(e.ID, e.Epoch, to, e.Reason)
 		r.fleet.store.touched(e.ID)
 	}, func(failed bool) {
@@ -149,7 +149,7 @@ func (r *replica) end(a *agent, e host.End, tries int) {
 
 // sweep is the store's hygiene.
 func (r *replica) sweep() {
-	r.transact(func() {
+	r.transact(writeSweep, func() {
 		for _, row := range r.fleet.model().Sweep() {
 			r.fleet.store.touched(row.ID)
 		}
@@ -160,7 +160,7 @@ func (r *replica) sweep() {
 // what it does not hold by then is over.
 func (r *replica) reconcile() {
 	var rows []pool.Row
-	r.transact(func() { rows = r.fleet.model().Rows() }, func(failed bool) {
+	r.transact(writeRows, func() { rows = r.fleet.model().Rows() }, func(failed bool) {
 		if failed {
 			return
 		}
@@ -200,7 +200,7 @@ func (r *replica) settle(a *agent, ends []host.End, booted, leaving []host.Ref) 
 		r.end(a, e, 1)
 	}
 	for _, ref := range booted {
-		r.transact(func() { r.fleet.model().Track(ref.ID, ref.Epoch); r.fleet.store.touched(ref.ID) }, func(bool) {})
+		r.transact(writeTrack, func() { r.fleet.model().Track(ref.ID, ref.Epoch); r.fleet.store.touched(ref.ID) }, func(bool) {})
 	}
 	for _, ref := range leaving {
 		a.ask(r, host.Release{ID: ref.ID, Gen: ref.Epoch}, func(host.Answer) {})

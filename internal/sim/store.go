@@ -25,11 +25,16 @@ const (
 )
 
 func (s *store) configure(limit int64) {
-	s.loads.limit = limit
-	s.model.Configure(pool.Settings{
+	s.settle(pool.Settings{
 		Pools:        map[string]pool.Limits{poolName: {Cap: limit, MaxWaiting: maxWaiting}},
 		DefaultQuota: quotaOf,
 	})
+}
+
+// settle puts limits in force, which the onlooker judges by from then on.
+func (s *store) settle(limits pool.Settings) {
+	s.loads.limits = limits
+	s.model.Configure(limits)
 }
 
 // time is the store's clock: it may be set, and the store makes it never step back.
@@ -39,12 +44,16 @@ func (s *store) time() pool.Time {
 
 // transact carries out one transition at one instant; then comes the answer, or the news
 // that there is none, which says nothing about whether it was persisted.
-func (s *store) transact(do func(), then func(failed bool)) {
+func (s *store) transact(what write, do func(), then func(failed bool)) {
 	f := s.fleet
 	f.after(f.between(100*time.Microsecond, 2*time.Millisecond), func() {
 		s.model.Advance(s.time())
 		failed := f.chance(s.broken)
-		if !failed || f.chance(50) {
+		persisted := !failed || f.chance(50)
+		if fails, persists := f.orders.fails(what); fails {
+			failed, persisted = true, persists
+		}
+		if persisted {
 			do()
 		}
 		f.after(f.between(50*time.Microsecond, time.Millisecond), func() { then(failed) })
@@ -66,16 +75,37 @@ func (s *store) touched(id string) {
 
 // loads counts, from the outside, who holds what: the onlooker's own sums.
 type loads struct {
-	limit int64
-	busy  int64
-	use   map[string]int64    // tenant -> slots held
-	seen  map[string]pool.Row // id -> as last seen
+	limits pool.Settings
+	busy   map[string]int64    // pool -> slots held
+	use    map[string]int64    // tenant -> slots held
+	seen   map[string]pool.Row // id -> as last seen
+}
+
+func newLoads() loads {
+	return loads{busy: map[string]int64{}, use: map[string]int64{}, seen: map[string]pool.Row{}}
+}
+
+// free is what nobody holds of a pool, by the cap in force.
+func (l *loads) free(name string) int64 {
+	if most := l.limits.Pools[name].Cap; most != pool.Unlimited {
+		return most - l.busy[name]
+	}
+	return 1 << 40
+}
+
+// full says whether a tenant holds all that it may.
+func (l *loads) full(tenant string, but int64) bool {
+	quota, ok := l.limits.Quotas[tenant]
+	if !ok {
+		quota = l.limits.DefaultQuota
+	}
+	return quota != pool.Unlimited && l.use[tenant]-but >= quota
 }
 
 func (l *loads) note(r pool.Row) {
 	l.forget(r.ID)
 	if r.State.HoldsSlot() {
-		l.busy++
+		l.busy[r.Pool]++
 		l.use[r.Tenant]++
 	}
 	l.seen[r.ID] = r
@@ -83,7 +113,7 @@ func (l *loads) note(r pool.Row) {
 
 func (l *loads) forget(id string) {
 	if old, ok := l.seen[id]; ok && old.State.HoldsSlot() {
-		l.busy--
+		l.busy[old.Pool]--
 		l.use[old.Tenant]--
 	}
 	delete(l.seen, id)

@@ -16,6 +16,7 @@ type world struct {
 	digest uint64
 	events int64
 	story  io.Writer // nil: nobody reads along
+	tame   bool      // nothing goes wrong by chance; only how long things take is drawn
 }
 
 func newWorld(seed uint64) world {
@@ -78,7 +79,7 @@ func (w *world) tell(format string, args ...any) {
 	}
 }
 
-func (w *world) chance(percent int) bool { return percent > 0 && w.rand.IntN(100) < percent }
+func (w *world) chance(percent int) bool { return percent > 0 && !w.tame && w.rand.IntN(100) < percent }
 
 // between draws a duration.
 func (w *world) between(lo, hi time.Duration) time.Duration {
