@@ -408,8 +408,10 @@ func (r *rig) holds(q *http.Request, a answer) error {
 		}
 		return nil
 	}
-	in := &openapi3filter.RequestValidationInput{Request: q, PathParams: params, Route: route,
-		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true}}
+	in := &openapi3filter.RequestValidationInput{
+		Request: q, PathParams: params, Route: route,
+		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true},
+	}
 	invalid := openapi3filter.ValidateRequest(context.Background(), in)
 	if a.Header.Get("Content-Type") == "application/yaml" {
 		in.Options.ExcludeResponseBody = true // it would be read as what it describes
