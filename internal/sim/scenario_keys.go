@@ -1,0 +1,407 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// party is whoever asks under one key, and what it knows.
+type party struct {
+	stage    *stage
+	key      string
+	class    class
+	tenant   string
+	mode     pool.Mode
+	patience time.Duration // in the line
+
+	tries    int // calls
+	call     int // the call whose answer it waits for; a hang-up raises it
+	first    time.Duration
+	admitted time.Duration // the first yes; zero: none
+	last     *admission.Answer
+	yeses    map[int64]bool // epochs it was told
+	tickets  []placed       // in the order in which they came
+	boot     string         // what became of its last boot
+	app      *app           // nil: nobody's but the scenario's
+}
+
+// placed is a ticket, and the placement it stands for.
+type placed struct {
+	row  pool.Row
+	from *replica
+}
+
+func (p *party) id() string { return "a-" + p.key }
+
+// newest is its last ticket; nil: it has none.
+func (p *party) newest() *placed {
+	if len(p.tickets) == 0 {
+		return nil
+	}
+	return &p.tickets[len(p.tickets)-1]
+}
+
+func (p *party) claim(attempt bool, present time.Duration) pool.Claim {
+	return pool.Claim{
+		ID: p.id(), Consumer: "c", Key: p.key, Pool: p.class.pool, Mode: p.mode, MaxQueueAge: p.patience, Attempt: attempt, Present: present,
+		Contents: pool.Contents{Tenant: p.tenant, Class: p.class.name, MemoryMB: p.class.ask.Memory.CeilMiB(), Stateful: p.class.ask.Stateful},
+	}
+}
+
+// asks counts a call and says whether anybody is there to take it. Nobody, is no answer.
+func (p *party) asks(r *replica) bool {
+	if p.tries == 0 {
+		p.first = p.stage.now
+	}
+	p.tries++
+	p.call++
+	p.last = nil
+	if !r.up {
+		p.stage.tell("%s: replica %d is down", p.key, r.index+1)
+	}
+	return r.up
+}
+
+// send drives a passage at a replica.
+func (p *party) send(r *replica, req admission.Request, then func(admission.Answer)) {
+	r.awake(r.life, func() {
+		r.drive(req, func(a admission.Answer) {
+			p.hears(r, a)
+			then(a)
+		})
+	})
+}
+
+// hears takes an answer in, whichever of its calls it belongs to.
+func (p *party) hears(r *replica, a admission.Answer) {
+	s := p.stage
+	s.tell("%s is told %s", p.key, words(a))
+	p.last = &a
+	if a.Kind != admission.Yes {
+		return
+	}
+	if p.admitted == 0 {
+		p.admitted = s.now
+	}
+	if p.yeses == nil {
+		p.yeses = map[int64]bool{}
+	}
+	p.yeses[a.Row.Epoch] = true
+	p.tickets = append(p.tickets, placed{a.Row, r})
+}
+
+func (p *party) post(r *replica) {
+	if p.asks(r) {
+		p.send(r, admission.Request{Claim: p.claim(false, 0), Ask: p.class.ask}, func(admission.Answer) {})
+	}
+}
+
+// pollEvery is how often a held long poll looks, as a replica that hears of no turn does.
+const pollEvery = 500 * time.Millisecond
+
+// poll holds a long poll until an answer, its time, or a hang-up.
+func (p *party) poll(r *replica, until time.Duration) {
+	call := p.call
+	present := time.Duration(0)
+	if until > p.stage.now {
+		present = presentFor
+	}
+	p.send(r, admission.Request{Claim: p.claim(true, present), Ask: p.class.ask}, func(a admission.Answer) {
+		if a.Kind == admission.Wait && p.stage.now+pollEvery <= until {
+			p.stage.after(pollEvery, func() {
+				if p.call == call {
+					p.poll(r, until)
+				}
+			})
+		}
+	})
+}
+
+// of finds or makes the caller of a key.
+func (s *stage) of(key string) *party {
+	p := s.keys[key]
+	if p == nil {
+		p = &party{stage: s, key: key, tenant: "t", mode: pool.Refuse}
+		s.keys[key] = p
+	}
+	return p
+}
+
+// known finds the caller of a key that was created.
+func (s *stage) known(key string) (*party, error) {
+	if p := s.keys[key]; p != nil && p.class.name != "" {
+		return p, nil
+	}
+	return nil, fmt.Errorf("nobody created %q", key)
+}
+
+// introduced makes the caller, or lets it come again.
+func (s *stage) introduced(key, of string) (*party, error) {
+	p := s.of(key)
+	if of != "" {
+		c, err := s.class(of)
+		if err != nil {
+			return nil, err
+		}
+		if p.class.name == "" {
+			s.asked = append(s.asked, p)
+		}
+		p.class = c
+	}
+	if p.class.name == "" {
+		return nil, fmt.Errorf("%s names no class", key)
+	}
+	return p, nil
+}
+
+// somewhere is the i-th of the replicas a line names, in turn; r1 where it names none.
+func (s *stage) somewhere(ids []string, i int) (*replica, error) {
+	if len(ids) == 0 {
+		ids = []string{"r1"}
+	}
+	return s.replica(ids[i%len(ids)])
+}
+
+func parseCreate(w *wording) act {
+	keys := w.keys()
+	of, tenant := "", ""
+	var at []string
+	var mode pool.Mode
+	age := 10 * time.Minute
+	for len(w.rest) > 0 {
+		switch {
+		case w.has("at"):
+			at = w.many("a replica", "tenant", "queue")
+		case w.has("tenant"):
+			tenant = w.name("a tenant")
+		case w.has("queue"):
+			mode = pool.Queue
+			if w.has("for") {
+				age = w.time()
+			}
+		case of == "":
+			of = w.name("a class")
+		default:
+			w.fail("nobody knows what %q means here", w.rest[0])
+		}
+	}
+	return func(s *stage) error {
+		return s.each(keys, at, func(key string, r *replica) error {
+			p, err := s.introduced(key, of)
+			if err != nil {
+				return err
+			}
+			if tenant != "" {
+				p.tenant = tenant
+			}
+			if mode != "" {
+				p.mode, p.patience = mode, age
+			}
+			p.post(r)
+			return nil
+		})
+	}
+}
+
+// each does something for each key, at the replicas in turn.
+func (s *stage) each(keys, at []string, do func(key string, r *replica) error) error {
+	for i, key := range s.expand(keys) {
+		r, err := s.somewhere(at, i)
+		if err == nil {
+			err = do(key, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expand finds who is meant by k*: the keys of that beginning whose last answer was a yes.
+func (s *stage) expand(keys []string) (out []string) {
+	for _, key := range keys {
+		prefix, ok := strings.CutSuffix(key, "*")
+		if !ok {
+			out = append(out, key)
+			continue
+		}
+		for _, p := range s.asked {
+			if strings.HasPrefix(p.key, prefix) && p.outcome() == "admitted" {
+				out = append(out, p.key)
+			}
+		}
+	}
+	return out
+}
+
+// replicas reads `at R…`, where it stands.
+func (w *wording) replicas(stops ...string) []string {
+	if w.has("at") {
+		return w.many("a replica", stops...)
+	}
+	return nil
+}
+
+func parseAttempt(w *wording) act {
+	keys, at := w.keys(), w.replicas("wait")
+	wait := time.Duration(0)
+	if w.has("wait") {
+		wait = w.time()
+	}
+	return func(s *stage) error {
+		return s.each(keys, at, func(key string, r *replica) error {
+			p, err := s.known(key)
+			if err == nil && p.asks(r) {
+				p.poll(r, s.now+wait)
+			}
+			return err
+		})
+	}
+}
+
+func parseHangUp(w *wording) act {
+	w.must("up")
+	keys := w.keys()
+	return func(s *stage) error {
+		return s.each(keys, nil, func(key string, r *replica) error {
+			p, err := s.known(key)
+			if err != nil {
+				return err
+			}
+			p.call++
+			r.transact("attend", func() { s.model().Attend(p.id(), 0); s.store.touched(p.id()) }, func(bool) {})
+			return nil
+		})
+	}
+}
+
+func parseHeartbeat(w *wording) act {
+	keys, at := w.keys(), w.replicas()
+	return func(s *stage) error {
+		return s.each(keys, at, func(key string, r *replica) error {
+			p, err := s.known(key)
+			if err == nil && p.asks(r) {
+				p.send(r, admission.Request{Claim: p.claim(true, 0), Ask: p.class.ask, Keep: true}, func(admission.Answer) {})
+			}
+			return err
+		})
+	}
+}
+
+func parseRelease(w *wording) act {
+	keys, at := w.keys(), w.replicas()
+	return func(s *stage) error {
+		return s.each(keys, at, func(key string, r *replica) error {
+			p, err := s.known(key)
+			if err == nil && p.asks(r) {
+				r.awake(r.life, func() { r.depart(p.id(), func(a admission.Answer) { p.hears(r, a) }) })
+			}
+			return err
+		})
+	}
+}
+
+func parseBoot(w *wording) act {
+	keys := w.keys()
+	size, fails, with := gate.FromMiB(10), false, int64(0)
+	for len(w.rest) > 0 {
+		switch {
+		case w.has("using"):
+			size = w.size()
+		case w.has("and fail"):
+			fails = true
+		case w.has("with ticket"):
+			with = w.number("which")
+		default:
+			w.fail("nobody knows what %q means here", w.rest[0])
+		}
+	}
+	return func(s *stage) error {
+		return s.each(keys, nil, func(key string, _ *replica) error {
+			p, err := s.known(key)
+			if err != nil {
+				return err
+			}
+			t := p.newest()
+			if with > 0 && int(with) <= len(p.tickets) {
+				t = &p.tickets[with-1]
+			}
+			if t == nil || int(with) > len(p.tickets) {
+				return fmt.Errorf("%s has no such ticket", key)
+			}
+			return p.redeem(*t, size, fails)
+		})
+	}
+}
+
+// redeem boots with a ticket at the host that it names.
+func (p *party) redeem(t placed, size gate.Bytes, fails bool) error {
+	s := p.stage
+	text, ok := t.from.mint(t.row)
+	a := s.byID[t.row.Host]
+	if !ok || a == nil {
+		return fmt.Errorf("no ticket can be minted for %s on %q", p.key, t.row.Host)
+	}
+	p.boot = "unanswered"
+	a.redeem(text, life{peak: size, lasts: forever, fails: fails, told: func(d host.Denial) {
+		p.boot = strings.TrimSpace("refused " + string(d))
+		if d == "" {
+			p.boot = "booted"
+		}
+	}})
+	if size > gate.FromMiB(10) {
+		ref := host.Ref{ID: t.row.ID, Epoch: t.row.Epoch}
+		s.after(time.Second, func() { a.holds(ref, size) })
+	}
+	return nil
+}
+
+// holds lets a sandbox hold that much from now on.
+func (a *agent) holds(ref host.Ref, size gate.Bytes) bool {
+	p := a.running[ref]
+	if p != nil {
+		a.grow(ref, p, size)
+	}
+	return p != nil
+}
+
+// sandbox finds where a key's sandbox runs.
+func (p *party) sandbox() (*agent, host.Ref, error) {
+	for _, a := range p.stage.agents {
+		for ref := range a.running {
+			if ref.ID == p.id() {
+				return a, ref, nil
+			}
+		}
+	}
+	return nil, host.Ref{}, fmt.Errorf("%s runs nowhere", p.key)
+}
+
+func parseGrow(w *wording) act {
+	keys, size := w.keys(), w.size()
+	return onSandbox(keys, func(a *agent, ref host.Ref) { a.holds(ref, size) })
+}
+
+func parseEnd(w *wording) act {
+	return onSandbox(w.keys(), func(a *agent, ref host.Ref) { a.exit(ref, "ended by itself") })
+}
+
+func onSandbox(keys []string, do func(*agent, host.Ref)) act {
+	return func(s *stage) error {
+		return s.each(keys, nil, func(key string, _ *replica) error {
+			a, ref, err := s.of(key).sandbox()
+			if err == nil {
+				do(a, ref)
+			} else if strings.HasSuffix(keys[0], "*") {
+				return nil // it does not run any more
+			}
+			return err
+		})
+	}
+}
