@@ -262,7 +262,7 @@ func (f *Fleet) unrest() (out []Violation) {
 		}
 	}
 	for _, r := range f.replicas {
-		if n := r.table.Outstanding(); n != 0 {
+		if n := r.table.Outstanding(); r.up && n != 0 {
 			still(ends, "replica %d still charges %d unanswered reserves", r.index+1, n)
 		}
 	}
