@@ -44,7 +44,7 @@ func (g *Gateway) observe(v host.Verdict) {
 		a.verdict, a.heardAt, a.heard = v, now, true
 	}
 	g.mu.Unlock()
-	if err != nil {
+	if err != nil && v.Limit > 0 { // one that was not measured yet is no false report
 		g.Metrics.InvalidReports.Inc()
 		g.Log.Debug("report not taken", "host", v.Host, "err", err)
 	}

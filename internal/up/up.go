@@ -229,7 +229,7 @@ func (u *Up) start(ctx, late context.Context, end func(), parts *errgroup.Group)
 	parts.Go(func() error { defer end(); return u.serveAPI(ctx) })
 }
 
-const stopWithin = 5 * time.Second
+const stopWithin = 2 * time.Second
 
 // serveAPI answers until ctx ends; then every held long poll is answered before it closes.
 func (u *Up) serveAPI(ctx context.Context) error {
@@ -244,12 +244,21 @@ func (u *Up) serveAPI(ctx context.Context) error {
 		u.gateway.Stop()
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 		defer cancel()
-		stopped <- server.Shutdown(closing)
+		stopped <- closeAll(server, server.Shutdown(closing))
 	}()
 	if err := server.Serve(u.api); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the API: %w", err)
 	}
 	return <-stopped
+}
+
+// closeAll ends what a shutdown waited for in vain: a connection on which nothing was ever
+// asked would keep a process from ending that has answered all its callers.
+func closeAll(server *http.Server, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return server.Close()
+	}
+	return err
 }
 
 func (u *Up) close() error {

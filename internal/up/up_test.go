@@ -200,6 +200,12 @@ func TestStopAndStartAgain(t *testing.T) {
 	place := s.presentUntil("b")
 	go func() { waited <- s.post("/v1/admissions/b/attempt?wait_ms=30000") }()
 	s.eventually("its long poll to be held", func() bool { return s.presentUntil("b") > place+2000 })
+	// A connection on which nothing is ever asked keeps nobody from stopping.
+	silent, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
 	if status := s.stop(); status != 0 {
 		t.Errorf("exit status %d: %s", status, s.stderr)
 	}
