@@ -45,13 +45,12 @@ func parseBoot(w *wording) act {
 // redeem boots with a ticket at the host that it names.
 func (p *party) redeem(t placed, size gate.Bytes, fails bool) error {
 	s := p.stage
-	text, ok := t.from.mint(t.row)
 	a := s.byID[t.row.Host]
-	if !ok || a == nil {
+	if !t.ok || a == nil {
 		return fmt.Errorf("no ticket can be minted for %s on %q", p.key, t.row.Host)
 	}
 	p.boot = "unanswered"
-	a.redeem(text, life{peak: size, lasts: forever, fails: fails, told: func(d host.Denial) {
+	a.redeem(t.text, life{peak: size, lasts: forever, fails: fails, told: func(d host.Denial) {
 		p.boot = strings.TrimSpace("refused " + string(d))
 		if d == "" {
 			p.boot = "booted"

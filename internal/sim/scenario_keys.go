@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
 // party is whoever asks under one key, and what it knows.
@@ -29,10 +30,11 @@ type party struct {
 	app      *app           // nil: nobody's but the scenario's
 }
 
-// placed is a ticket, and the placement it stands for.
+// placed is a ticket, as it was minted with the yes, and the placement it stands for.
 type placed struct {
 	row  pool.Row
-	from *replica
+	text ticket.Text
+	ok   bool
 }
 
 func (p *party) id() string { return "a-" + p.key }
@@ -91,7 +93,8 @@ func (p *party) hears(r *replica, a admission.Answer) {
 		p.yeses = map[int64]bool{}
 	}
 	p.yeses[a.Row.Epoch] = true
-	p.tickets = append(p.tickets, placed{a.Row, r})
+	text, ok := r.mint(a.Row)
+	p.tickets = append(p.tickets, placed{a.Row, text, ok})
 }
 
 func (p *party) post(r *replica) {
