@@ -27,19 +27,14 @@ func main() {
 	}
 	os.Exit(cli.Run(context.Background(), os.Args[1:], cli.Options{
 		Version: version,
-		Extra:   []*cobra.Command{stoppable(up.Command(version)), stoppable(demo.Command(version)), bench.Command(), stoppable(sim.Command())},
+		Extra:   []*cobra.Command{stoppable(up.Command(version)), stoppable(demo.Command(version)), bench.Command(), sim.Command()},
 	}))
 }
 
-// stoppable ends a command's context at the first signal, and those of its subcommands.
+// stoppable ends a command's context at the first signal. A command that does not watch its
+// context must not be: it would outlive the signal.
 func stoppable(c *cobra.Command) *cobra.Command {
-	for _, sub := range c.Commands() {
-		stoppable(sub)
-	}
 	run := c.RunE
-	if run == nil {
-		return c
-	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()

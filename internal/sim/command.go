@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +53,9 @@ func faultsCommand() *cobra.Command {
 				return err
 			}
 			run.Progress = progressOn(c.ErrOrStderr(), run.Seeds)
-			return show(c, run.Run(c.Context()))
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return show(c, run.Run(ctx))
 		},
 	}
 	c.Flags().IntVar(&run.Seeds, "seeds", 200, "how many")
