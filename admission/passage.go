@@ -312,7 +312,7 @@ func (p *Passage) noRoomed(e NoRoomed) Step {
 func (p *Passage) settled(e Settled) Step {
 	at, gen := p.asked[len(p.asked)-1], p.row.Gen
 	if e.Failed {
-		if p.waits++; p.waits <= settleTries {
+		if p.settles++; p.settles <= settleTries {
 			return p.next(Effect{Do: Settle, Host: at, ID: p.row.ID, Gen: gen})
 		}
 		return p.unavailable() // persisted or not: the row's next call, or the sweep, finds out
