@@ -105,20 +105,21 @@ type Step struct {
 
 // Passage is the state of one.
 type Passage struct {
-	cfg   Config
-	req   Request
-	row   pool.Row
-	now   Instant
-	begun Instant  // the first pick
-	asked []string // hosts that have (id, Gen) closed, or may have it open
-	mute  []string // those of them that did not answer
-	tries int
-	swept bool
-	over  bool // the host that did not answer was the last to be asked
-	moved bool // has moved once already
-	kept  bool // a heartbeat has asked the host already
-	waits int  // for another call's placing
-	tally Tally
+	cfg     Config
+	req     Request
+	row     pool.Row
+	now     Instant
+	begun   Instant  // the first pick
+	asked   []string // hosts that have (id, Gen) closed, or may have it open
+	mute    []string // those of them that did not answer
+	tries   int
+	swept   bool
+	over    bool // the host that did not answer was the last to be asked
+	moved   bool // has moved once already
+	kept    bool // a heartbeat has asked the host already
+	waits   int  // for another call's placing
+	settles int  // whose outcome is unknown
+	tally   Tally
 
 	detached *Effect
 }
