@@ -69,10 +69,13 @@ func judge(err error) verdict {
 		waiting     *client.StillWaiting
 		unreachable *client.Unreachable
 		faults      config.Faults
+		status      interface{ ExitStatus() int } // of a command that knows no Failure
 	)
 	switch {
 	case errors.As(err, &failure):
 		return verdict{status: failure.Status, detail: failure.Error(), try: failure.Try}
+	case errors.As(err, &status):
+		return verdict{status: status.ExitStatus(), detail: err.Error()}
 	case errors.As(err, &waiting):
 		detail := strings.TrimPrefix(waiting.Error(), string(api.WaitingCapacity)+": ")
 		return verdict{status: ExitNotNow, word: "not now", code: api.WaitingCapacity, detail: detail + busy(waiting.PoolBusy, waiting.Cap), try: longer}

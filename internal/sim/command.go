@@ -16,8 +16,20 @@ import (
 	"golang.org/x/term"
 )
 
+// failure is an error with its exit status.
+type failure struct {
+	error
+	status int
+}
+
+// ExitStatus is what the process should end with.
+func (f failure) ExitStatus() int { return f.status }
+
 // ErrViolated is how a run ends in which an invariant did not hold.
-var ErrViolated = errors.New("an invariant did not hold")
+var ErrViolated error = failure{errors.New("an invariant did not hold; sim replay tells a seed's story"), 1}
+
+// mistake is one on the command line.
+func mistake(format string, args ...any) error { return failure{fmt.Errorf(format, args...), 64} }
 
 // Command is `plimsoll sim`.
 func Command() *cobra.Command {
@@ -31,10 +43,11 @@ lost and late frames, kills, pauses, partitions and failing writes. The invarian
 ARCHITECTURE.md are checked as it happens; exit status 1 says that one did not hold.`,
 		Example: `  plimsoll sim faults --seeds 1000
   plimsoll sim faults --seeds 200 --hosts 100 --replicas 4 -o json
-  plimsoll sim replay 42`,
+  plimsoll sim replay 42
+  plimsoll sim scenario scenarios/01_twenty_at_once.txt`,
 		Args: cobra.NoArgs,
 	}
-	c.AddCommand(faultsCommand(), replayCommand())
+	c.AddCommand(faultsCommand(), replayCommand(), scenarioCommand())
 	return c
 }
 
@@ -47,7 +60,7 @@ func faultsCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if run.Seeds < 1 || run.Jobs < 1 {
-				return fmt.Errorf("--seeds %d --jobs %d: both must be at least 1", run.Seeds, run.Jobs)
+				return mistake("--seeds %d --jobs %d: both must be at least 1", run.Seeds, run.Jobs)
 			}
 			if err := run.Size.check(); err != nil {
 				return err
@@ -76,7 +89,7 @@ const mostHosts, mostReplicas, mostCallers = 10_000, 64, 100_000
 
 func (s Size) check() error {
 	if s.Hosts < 0 || s.Hosts > mostHosts || s.Replicas < 0 || s.Replicas > mostReplicas || s.Callers < 0 || s.Callers > mostCallers {
-		return fmt.Errorf("--hosts %d --replicas %d --callers %d: at most %d, %d and %d", s.Hosts, s.Replicas, s.Callers, mostHosts, mostReplicas, mostCallers)
+		return mistake("--hosts %d --replicas %d --callers %d: at most %d, %d and %d", s.Hosts, s.Replicas, s.Callers, mostHosts, mostReplicas, mostCallers)
 	}
 	return nil
 }
@@ -130,7 +143,7 @@ func replayCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			seed, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil {
-				return fmt.Errorf("%q is no seed: write a whole number", args[0])
+				return mistake("%q is no seed: write a whole number", args[0])
 			}
 			if err := size.check(); err != nil {
 				return err
