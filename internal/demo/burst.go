@@ -131,6 +131,7 @@ func (d *demo) tellBurst(ctx context.Context, creates int, highest [2]size) erro
 	for i, n := range d.nodes {
 		admitted, _ := counts[i].sum("plimsoll_admissions_total", "")
 		refused, _ := counts[i].sum("plimsoll_refusals_total", `reason="no_capacity"`)
+		highest[i] = max(highest[i], promised(views[i]))
 		if err := n.overrun(views[i], highest[i]); err != nil {
 			return err
 		}
@@ -159,7 +160,6 @@ func (d *demo) bars(views [2]*api.Host) (left, right string) {
 
 // overrun says whether more was ever promised than the load line allows.
 func (n *node) overrun(h *api.Host, highest size) error {
-	highest = max(highest, promised(h))
 	if highest > n.expect.line {
 		return mismatch{"what host " + n.name + " promised", "at most " + n.expect.line.String(), highest.String()}
 	}

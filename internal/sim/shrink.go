@@ -16,9 +16,13 @@ func Shrink(p Plan) (Plan, Result) {
 	if len(best.Violations) == 0 {
 		return p, best
 	}
+	plays := 0
 	for smaller := true; smaller; {
 		smaller = false
 		for _, q := range p.smaller(best.Violations[0].At) {
+			if plays++; plays > mostPlays {
+				return p, best
+			}
 			r := Play(q, nil)
 			if len(r.Violations) > 0 && r.Violations[0].Invariant == best.Violations[0].Invariant {
 				p, best, smaller = q, r, true
@@ -28,6 +32,9 @@ func Shrink(p Plan) (Plan, Result) {
 	}
 	return p, best
 }
+
+// mostPlays bounds the patience with a large plan; what it has come to by then is told.
+const mostPlays = 300
 
 // smaller returns what a plan could shrink to in one step, the boldest first.
 func (p Plan) smaller(violated time.Duration) (out []Plan) {
