@@ -83,6 +83,8 @@ func judge(err error) verdict {
 		return verdict{status: ExitUnavailable, detail: unreachable.Error(), try: "is `plimsoll up` running there? Name another server with --url"}
 	case errors.Is(err, context.Canceled):
 		return verdict{status: 130, detail: "interrupted"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return verdict{status: ExitNotNow, word: "not now", detail: "no answer within the wait", try: longer}
 	case errors.As(err, &faults):
 		return verdict{status: ExitConfig, detail: "the configuration is not valid:\n" + faults.Error(), try: "correct these lines; plimsoll config example shows every setting"}
 	}

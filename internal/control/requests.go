@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -277,10 +279,19 @@ func (g *Gateway) find(ctx context.Context, who *config.Consumer, key string) (p
 	return g.found(who, row, found, err, "no admission of consumer "+who.Name+" has the key "+key)
 }
 
+// unread says in the log that the store was not read. A caller that hung up is no fault of it.
+func (g *Gateway) unread(err error) {
+	level := slog.LevelError
+	if errors.Is(err, context.Canceled) {
+		level = slog.LevelDebug
+	}
+	g.Log.Log(context.Background(), level, "store not read", "err", err)
+}
+
 func (g *Gateway) found(who *config.Consumer, row pool.Row, found bool, err error, missing string) (pool.Row, error) {
 	switch {
 	case err != nil:
-		g.Log.Error("store not read", "err", err)
+		g.unread(err)
 		return row, g.Refused(api.Refuse(api.Unavailable, "the store could not be read"), who)
 	case !found:
 		return row, g.Refused(api.Refuse(api.NotFound, "%s", missing), who)
@@ -338,7 +349,7 @@ func (g *Gateway) List(ctx context.Context, who *config.Consumer, f Filter) ([]a
 	f.Limit = 0 // the store lists by id: the newest are not among its first
 	rows, err := g.Store.List(ctx, f)
 	if err != nil {
-		g.Log.Error("store not read", "err", err)
+		g.unread(err)
 		return nil, false, api.Refuse(api.Unavailable, "the store could not be read")
 	}
 	slices.SortFunc(rows, func(a, b pool.Row) int {
