@@ -36,6 +36,7 @@ type agent struct {
 	stalls   int64                     // PSI some, hundredths of a percent; zero: the kernel gives none
 	waiting  map[host.Ref]func()       // redeemed, their start not granted yet
 	roomy    map[gate.Bytes]roomSince  // need -> since when it has had room for that
+	witness  *witness                  // survives the agent, as its sandboxes do
 }
 
 // process is a sandbox as the kernel knows it.
@@ -59,9 +60,8 @@ func (a *agent) step(ev host.Event) host.Answer {
 	if _, ok := ev.(host.Reserve); ok && a.host.Due() <= a.clock() {
 		a.step(host.Tick{}) // what is due frees memory in the same step, which the onlooker must see
 	}
-	before := a.host.Admittable()
 	fx := a.host.Step(a.clock(), ev)
-	a.fleet.checkStep(a, ev, before, fx)
+	a.fleet.checkStep(a, ev, fx)
 	for _, r := range fx.Records {
 		a.disk[r.Name()] = r
 		if r.Gone {
@@ -282,6 +282,7 @@ func (a *agent) restart(wipe bool) {
 		a.disk = map[host.Name]host.Record{}
 		a.incarnation = a.fleet.store.model.Next()
 		a.killStrays()
+		a.witness, a.booted = newWitness(), -a.fleet.now // its machine was started anew
 	}
 	records := make([]host.Record, 0, len(a.disk))
 	for _, name := range sortedNames(a.disk) {
@@ -289,6 +290,7 @@ func (a *agent) restart(wipe bool) {
 	}
 	a.host, a.up = host.Restore(a.cfg, a.incarnation, a.clock(), records), true
 	a.fleet.tell("%s is back, incarnation %d", a.id, a.incarnation)
+	a.fleet.checkRestored(a)
 	for _, s := range a.host.View().Sandboxes {
 		ref := host.Ref{ID: s.ID, Epoch: s.Epoch}
 		if a.running[ref] == nil || s.Phase != host.Running {

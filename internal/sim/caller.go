@@ -21,11 +21,13 @@ type class struct {
 
 // classes are the kinds; their needs are small against the hosts, and one is stateful.
 func classes() []class {
-	rule := gate.ReserveRule{Permille: 250, Floor: 64 * gate.MiB}
+	rule := gate.ReserveRule{Permille: 257, Floor: 64 * gate.MiB} // no whole number of MiB, so that rounding shows
+	short := rule
+	short.Until, short.SettleAfter = gate.UntilSettled, 2*time.Second
 	return []class{
 		{"small", poolName, gate.Ask{Class: "small", Memory: 512 * gate.MiB, CPUMilli: 500, Rule: rule}},
-		{"large", poolName, gate.Ask{Class: "large", Memory: 2048 * gate.MiB, CPUMilli: 1000, Rule: rule}},
-		{"database", poolName, gate.Ask{Class: "database", Memory: 1024 * gate.MiB, CPUMilli: 500, Stateful: true, Rule: rule}},
+		{"large", poolName, gate.Ask{Class: "large", Memory: 2048 * gate.MiB, CPUMilli: 1000, Rule: short}},
+		{"database", poolName, gate.Ask{Class: "database", Memory: 1024 * gate.MiB, CPUMilli: 500, Stateful: true, Rule: short}},
 	}
 }
 
@@ -158,7 +160,8 @@ func (c *caller) use(r *replica, row pool.Row) {
 	if !ok || a == nil || f.chance(12) {
 		return
 	}
-	resident := gate.FromMiB(20 + f.rand.Int64N(row.MemoryMB/6+1))
+	resident := 20*gate.MiB + gate.Bytes(f.rand.Int64N(row.MemoryMB<<20/6+1))
+	f.tamper(a, text)
 	f.after(f.between(time.Millisecond, 5*time.Second), func() { a.redeem(text, life{peak: resident, lasts: f.between(time.Second, longestLife)}) })
 	if f.chance(5) { // a copy of the ticket, used again
 		f.after(f.between(time.Millisecond, 70*time.Second), func() { a.redeem(text, life{peak: resident, lasts: time.Second}) })

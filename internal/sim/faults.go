@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
@@ -74,6 +75,10 @@ func (f *Fleet) degrade(e Episode, a *agent, r *replica) func() {
 		was := f.store.loads.limits.Pools[poolName].Cap
 		f.store.configure(max(was/2, 1))
 		return func() { f.store.configure(was) }
+	case Ordered:
+		order := host.IntakeCordoned + host.Intake(e.Arg%2)
+		a.order(order)
+		return func() { a.order(host.IntakeOpen) }
 	case OutOfMemory:
 		a.other = a.memory.Permille(int64(e.Arg) * 9)
 		return func() { a.other = 0 }
@@ -84,9 +89,9 @@ func (f *Fleet) degrade(e Episode, a *agent, r *replica) func() {
 func (f *Fleet) cutOff(e Episode, a *agent, r *replica) func() {
 	var cut []link
 	for _, other := range f.replicas {
-		for _, host := range f.agents {
-			if (e.Kind == Partition && host == a) || (e.Kind == Isolated && other == r) {
-				l := link{other.index, host.index}
+		for _, at := range f.agents {
+			if (e.Kind == Partition && at == a) || (e.Kind == Isolated && other == r) {
+				l := link{other.index, at.index}
 				f.net.cut[l] = true
 				cut = append(cut, l)
 			}
@@ -107,11 +112,6 @@ func (f *Fleet) jump(e Episode) {
 		by = -by
 	}
 	f.store.ahead += by
-	if by > 0 { // all that was promised by the store's clock may count as lapsed now
-		for id := range f.store.loads.seen {
-			f.book.excused[id] = true
-		}
-	}
 }
 
 // storm is callers without any patience.
@@ -178,6 +178,7 @@ func (f *Fleet) calm() {
 	f.hungry = false
 	for _, a := range f.agents {
 		a.paused, a.other = min(a.paused, f.now), 0
+		a.order(host.IntakeOpen)
 	}
 	for _, r := range f.replicas {
 		r.paused = min(r.paused, f.now)

@@ -41,6 +41,7 @@ type Fleet struct {
 	classes  []class
 	needs    map[gate.Mode][]gate.Bytes // of the classes
 	hungry   bool                       // sandboxes hold four times as much
+	rough    bool                       // now and then somebody does what nobody should
 	book     book
 	orders   orders
 	result   Result
@@ -78,7 +79,7 @@ func Play(p Plan, story io.Writer) Result {
 
 func newFleet(p Plan, story io.Writer) *Fleet {
 	f := emptyFleet(p.Seed, story)
-	f.plan = p
+	f.plan, f.rough = p, true
 	f.store.configure(int64(4 + p.Hosts*(3+f.rand.IntN(12))))
 	f.know(classes()...)
 	for i := range p.Hosts {
@@ -112,7 +113,7 @@ func (f *Fleet) know(cs ...class) {
 	for _, c := range cs {
 		f.classes = append(f.classes, c)
 		for _, m := range []gate.Mode{gate.WorkingSet, gate.Committed} {
-			f.needs[m] = append(f.needs[m], gate.Need(c.ask, m))
+			f.needs[m] = append(f.needs[m], needOf(c.ask, m))
 		}
 	}
 }
@@ -135,7 +136,10 @@ func (f *Fleet) wall() time.Time { return time.Unix(1_700_000_000, 0).Add(f.now)
 func (f *Fleet) addAgent(i int) {
 	id := fmt.Sprintf("h%d", i+1)
 	cfg := host.DefaultConfig(id, 2)
-	cfg.MaxWaitingStarts = 1 << 10 // memory is what refuses here
+	cfg.MaxWaitingStarts = 1 << 10 // memory is what refuses here, nearly everywhere
+	if f.chance(20) {
+		cfg.MaxStarts, cfg.MaxWaitingStarts = 2, 2
+	}
 	if f.chance(25) {
 		cfg.Mode = gate.Committed
 	}
@@ -149,7 +153,7 @@ func (f *Fleet) install(cfg host.Config, size gate.Bytes) *agent {
 		fleet: f, index: len(f.agents), id: id, cfg: cfg, memory: size, up: true, incarnation: f.model().Next(),
 		booted: f.between(0, 100*time.Hour), drift: f.between(-200*time.Microsecond, 200*time.Microsecond),
 		disk: map[host.Name]host.Record{}, running: map[host.Ref]*process{}, waiting: map[host.Ref]func(){},
-		roomy: map[gate.Bytes]roomSince{},
+		roomy: map[gate.Bytes]roomSince{}, witness: newWitness(),
 	}
 	a.host = host.New(cfg, a.incarnation)
 	a.keys, _ = f.ring.Audience(id)

@@ -2,13 +2,12 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/api"
-	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
-	"github.com/plimsoll-project/plimsoll/ledger"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
@@ -58,95 +57,39 @@ func (f *Fleet) violate(i Invariant, format string, args ...any) {
 
 // book is what an onlooker writes down to judge by.
 type book struct {
-	settled map[host.Ref]string // placement -> the host it was settled at
-	highest map[string]int64    // id -> highest epoch that ever booted
-	excused map[string]bool     // id -> given up behind a silence, so it may run twice until heard
+	highest map[string]int64  // id -> highest epoch that ever booted
+	granted map[string]int64  // id -> highest generation that a slot was granted under
+	excused map[host.Ref]bool // placements given up behind a silence, which may boot or run on until heard
 }
 
 func newBook() book {
-	return book{settled: map[host.Ref]string{}, highest: map[string]int64{}, excused: map[string]bool{}}
+	return book{highest: map[string]int64{}, granted: map[string]int64{}, excused: map[host.Ref]bool{}}
 }
 
-// checkStep proves what must hold of one step of a host.
-func (f *Fleet) checkStep(a *agent, ev host.Event, before gate.Bytes, fx host.Effects) {
+// checkStep proves what must hold of one step of a host: by its witness, then by itself.
+func (f *Fleet) checkStep(a *agent, ev host.Event, fx host.Effects) {
+	f.checkHost(a, ev, fx)
 	if err := a.host.CheckInvariants(); err != nil {
 		f.violate(promised, "host %s: %v", a.id, err)
-	}
-	r, ok := ev.(host.Reserve)
-	if !ok || fx.Answer.Denial != "" {
-		return
-	}
-	f.fact(factReserve, r.ID, r.Gen)
-	old := a.disk[host.Name{Kind: host.RecordReservation, ID: r.ID}]
-	open := old.State == ledger.Open && old.ID != ""
-	if open && old.Epoch == r.Gen {
-		return // the same yes again
-	}
-	room := before
-	if open {
-		room = room.Add(old.Need)
-	}
-	if fx.Answer.Need > room {
-		f.violate(promised, "host %s promised %s to %s/%d with room for %s", a.id, fx.Answer.Need, r.ID, r.Gen, room)
-	}
-	if r.Ask.Stateful && fx.Answer.Need < r.Ask.Memory {
-		f.violate(stateful, "host %s reserved %s for %s, which is stateful and of %s", a.id, fx.Answer.Need, r.ID, r.Ask.Memory)
-	}
-}
-
-// claim carries a claim out and proves the grant by the onlooker's own sums.
-func (f *Fleet) claim(c pool.Claim) pool.Claimed {
-	held, known := f.store.loads.seen[c.ID]
-	mine := int64(0)
-	if known && held.State.HoldsSlot() {
-		mine = 1
-	}
-	got := f.model().Claim(c)
-	if got.Verdict != pool.Granted {
-		return got
-	}
-	f.fact(factGrant, c.ID, got.Row.Gen)
-	l := &f.store.loads
-	if l.free(c.Pool) <= 0 && mine == 0 {
-		f.violate(slots, "%s got a slot while %d of %d were taken", c.ID, l.busy[c.Pool], l.limits.Pools[c.Pool].Cap)
-	}
-	if l.full(got.Row.Tenant, mine) && mine == 0 {
-		f.violate(slots, "tenant %s got a slot more than its quota", got.Row.Tenant)
-	}
-	if mine == 0 {
-		f.checkOrder(held, got.Row)
-	}
-	return got
-}
-
-// checkOrder counts who waits before the one that was granted, is there, and could use the
-// slot: there must have been a slot for each of them too.
-func (f *Fleet) checkOrder(before, row pool.Row) {
-	now, l := f.model().Now(), &f.store.loads
-	var ahead int64
-	for _, w := range l.seen {
-		if w.ID == row.ID || w.Pool != row.Pool || w.State != pool.Waiting || w.PresentUntil == 0 || w.PresentUntil < now || w.TooOld(now) {
-			continue
-		}
-		first := before.State != pool.Waiting || w.Place < before.Place
-		lately := w.HostlessAt != 0 && now.Since(w.HostlessAt) < pool.HostlessFor
-		if first && !lately && !l.full(w.Tenant, 0) {
-			ahead++
-		}
-		if first && lately && !l.full(w.Tenant, 0) && w.Kind() == row.Kind() {
-			f.violate(order, "%s got a slot before %s of the same kind, which is there and just found no host", row.ID, w.ID)
-		}
-	}
-	if free := l.free(row.Pool); free <= ahead {
-		f.violate(order, "%s got one of %d free slots while %d waited before it", row.ID, free, ahead)
 	}
 }
 
 // move carries a move out; one that nobody acknowledged may leave a sandbox behind the silence.
 func (f *Fleet) move(m *pool.Model, e admission.Effect) (pool.Row, bool) {
+	before, _ := m.ByID(e.ID)
 	row, ok := m.Move(e.ID, e.Gen, e.Acked)
-	if ok && !e.Acked {
-		f.book.excused[e.ID] = true
+	if !ok {
+		return row, ok
+	}
+	if before.State != pool.Admitted || before.Epoch != e.Gen {
+		f.violate(boots, "%s moved from epoch %d, and was %s under %d", e.ID, e.Gen, before.State, before.Epoch)
+	}
+	f.granted(before, row)
+	if !e.Acked {
+		f.book.excused[host.Ref{ID: e.ID, Epoch: e.Gen}] = true
+		if m.Now() <= before.ReservedUntil {
+			f.violate(boots, "%s moved from %s, which had not let go and may hold it for %v", e.ID, before.Host, before.ReservedUntil.Since(m.Now()))
+		}
 	}
 	return row, ok
 }
@@ -154,7 +97,7 @@ func (f *Fleet) move(m *pool.Model, e admission.Effect) (pool.Row, bool) {
 // departed notes an end that was written because a silent host's reservation must have lapsed.
 func (f *Fleet) departed(m *pool.Model, e admission.Effect) {
 	if row, ok := m.ByID(e.ID); ok && row.State == pool.Releasing && m.Now() > row.ReservedUntil {
-		f.book.excused[e.ID] = true
+		f.book.excused[host.Ref{ID: e.ID, Epoch: row.Epoch}] = true
 	}
 }
 
@@ -163,7 +106,7 @@ func (f *Fleet) checkBoot(a *agent, ref host.Ref) {
 	f.result.Boots++
 	f.fact(factBoot, ref.ID, ref.Epoch)
 	f.tell("%s/%d boots on %s", ref.ID, ref.Epoch, a.id)
-	if f.book.excused[ref.ID] {
+	if f.book.excused[ref] {
 		return
 	}
 	row, _ := f.model().ByID(ref.ID)
@@ -176,7 +119,7 @@ func (f *Fleet) checkBoot(a *agent, ref host.Ref) {
 	f.book.highest[ref.ID] = ref.Epoch
 	for _, other := range f.agents {
 		for running := range other.running {
-			if running.ID == ref.ID {
+			if running.ID == ref.ID && !f.book.excused[running] {
 				f.violate(boots, "%s/%d booted on %s while %d runs on %s", ref.ID, ref.Epoch, a.id, running.Epoch, other.id)
 			}
 		}
@@ -192,22 +135,27 @@ func (f *Fleet) refusedTicket(a *agent, err error) {
 // checkAnswer proves a refusal for want of a host: each host that was heard meanwhile was
 // without room at some moment since the request came.
 func (f *Fleet) checkAnswer(d *driving, a admission.Answer) {
-	if !forWantOfHost(a) {
+	if !d.forWantOfHost(a) {
 		return
 	}
+	if !d.duties.swept {
+		f.violate(refusals, "%s was refused for want of a host from memory: none was asked for its newest word", d.req.Claim.ID)
+	}
 	for _, h := range f.agents {
-		need := gate.Need(d.req.Ask, h.cfg.Mode)
-		room := h.roomy[need]
-		if room.has && room.at <= d.began && d.replica.last[h.id].verdict.At >= h.clockAt(d.began) && !otherwiseRefused(a.Tally, h.id) {
-			f.violate(refusals, "%s was refused for want of a host while %s had room for %s since %.3fs, and said so", d.req.Claim.ID, h.id, need, room.at.Seconds())
+		need := needOf(d.req.Ask, h.cfg.Mode)
+		room, last := h.roomy[need], d.replica.last[h.id].verdict
+		said := last.Incarnation == h.incarnation && last.At >= h.clockAt(d.began)
+		if room.has && room.at <= d.began && said && !otherwiseRefused(a.Tally, h, d.req.Claim.ID) {
+			f.violate(refusals, "%s was refused for want of a host while %s had room for %s since %.3fs, and said so: %v", d.req.Claim.ID, h.id, need, room.at.Seconds(), a.Tally)
 		}
 	}
 }
 
 // forWantOfHost says whether hosts were the reason, and had their say: where one after the
-// other did not answer, only so many are asked.
-func forWantOfHost(a admission.Answer) bool {
-	if len(a.Tally["unanswered"]) > admission.DefaultConfig().Repicks {
+// other did not answer, or had room and no start, only so many are asked.
+func (d *driving) forWantOfHost(a admission.Answer) bool {
+	most := admission.DefaultConfig().Repicks
+	if len(a.Tally["unanswered"]) > most || (len(a.Tally[string(host.StartsFull)]) > 0 && d.duties.vain > most) {
 		return false
 	}
 	switch a.Code {
@@ -218,15 +166,16 @@ func forWantOfHost(a admission.Answer) bool {
 }
 
 // otherwiseRefused says whether a host was out for another reason than room.
-func otherwiseRefused(t admission.Tally, id string) bool {
-	for reason, ids := range t {
-		if reason == string(host.NoRoom) || reason == string(host.Pressure) {
-			continue
-		}
-		for _, other := range ids {
-			if other == id {
-				return true
-			}
+func otherwiseRefused(t admission.Tally, h *agent, id string) bool {
+	if slices.Contains(t[string(host.Closed)], h.id) && h.witness.why[id] != host.NoRoom {
+		return true // the second copy of a frame, whose answer overtook the first one's
+	}
+	for _, reason := range []string{
+		"unanswered", admission.Silent, string(host.Cordoned), string(host.Draining), string(host.StartsFull),
+		string(host.StillRunning), string(host.Superseded), string(host.OtherLife), string(host.LapsedOrNever),
+	} {
+		if slices.Contains(t[reason], h.id) {
+			return true
 		}
 	}
 	return false

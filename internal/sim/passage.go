@@ -20,6 +20,7 @@ type driving struct {
 	passage *admission.Passage
 	began   time.Duration
 	charge  table.Charge
+	duties  duties
 	done    func(admission.Answer)
 }
 
@@ -27,7 +28,7 @@ type driving struct {
 func (r *replica) drive(req admission.Request, done func(admission.Answer)) {
 	d := &driving{
 		replica: r, life: r.life, req: req, passage: admission.New(admission.DefaultConfig(), req),
-		began: r.fleet.now, done: done,
+		began: r.fleet.now, done: done, duties: newDuties(),
 	}
 	d.follow(d.passage.Begin(r.fleet.now))
 }
@@ -36,12 +37,14 @@ func (d *driving) follow(s admission.Step) {
 	f := d.replica.fleet
 	if s.Detached != nil {
 		e := *s.Detached
+		d.detached(e)
 		f.byID[e.Host].ask(d.replica, host.Release{ID: e.ID, Gen: e.Gen}, func(host.Answer) {})
 	}
 	if !f.orders.about(d.replica, d.req.Claim.ID, doing(s.Effect.Do)) {
 		return
 	}
 	if s.Effect.Do == admission.Reply {
+		d.over()
 		f.checkAnswer(d, s.Effect.Reply)
 		d.done(s.Effect.Reply)
 		return
@@ -78,7 +81,10 @@ func (d *driving) feed(ev admission.Event) {
 // on carries out a transition on the row of this passage.
 func (d *driving) on(what write, do func(m *pool.Model), then func(failed bool)) {
 	f := d.replica.fleet
-	d.replica.transact(what, func() { do(f.model()); f.store.touched(d.req.Claim.ID) }, then)
+	d.replica.transact(what, func() { do(f.model()); f.store.touched(d.req.Claim.ID) }, func(failed bool) {
+		d.duties.lost = d.duties.lost || failed
+		then(failed)
+	})
 }
 
 func (d *driving) perform(e admission.Effect) {
@@ -95,7 +101,7 @@ func (d *driving) perform(e admission.Effect) {
 		d.on(write(e.Do.String()), func(m *pool.Model) { gen = m.Regen(e.ID, e.Gen) }, func(failed bool) { d.feed(admission.Regened{Gen: gen, Failed: failed}) })
 	case admission.Settle:
 		var ev admission.Settled
-		d.on(write(e.Do.String()), func(m *pool.Model) { ev.Row, ev.OK = m.Settle(e.ID, e.Gen, e.Host, bootWithin) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
+		d.on(write(e.Do.String()), func(m *pool.Model) { ev.Row, ev.OK = m.Settle(e.ID, e.Gen, e.Host, bootWithin) }, func(failed bool) { d.settled(ev.Row); ev.Failed = failed; d.feed(ev) })
 	case admission.NoRoom:
 		var c pool.Claimed
 		d.on(write(e.Do.String()), func(m *pool.Model) { c = m.NoRoom(e.ID, e.Gen, true, d.req.Claim.Present) }, func(failed bool) { d.feed(admission.NoRoomed{Result: c, Failed: failed}) })
@@ -145,8 +151,10 @@ func tallyOf(t table.Tally) admission.Tally {
 
 func (d *driving) reserve(e admission.Effect) {
 	last := d.replica.last[e.Host].verdict
-	ev := host.Reserve{ID: e.ID, Gen: e.Gen, Ask: d.req.Ask, Until: last.At + bootWithin, Incarnation: last.Incarnation}
+	ev := host.Reserve{ID: e.ID, Gen: e.Gen, Ask: d.req.Ask, Until: last.At + d.replica.fleet.promiseFor(), Incarnation: last.Incarnation}
+	d.reserves(e)
 	d.ask(e.Host, ev, func(a host.Answer, unknown bool) {
+		d.answered(e, a, unknown)
 		d.replica.table.Uncharge(d.charge)
 		d.feed(admission.Reserved{Denial: a.Denial, Unknown: unknown})
 	})
@@ -166,7 +174,7 @@ func (d *driving) keep(e admission.Effect) {
 			return
 		}
 		last := d.replica.last[e.Host].verdict
-		renew := host.Renew{ID: e.ID, Epoch: e.Gen, Until: last.At + bootWithin, Incarnation: last.Incarnation}
+		renew := host.Renew{ID: e.ID, Epoch: e.Gen, Until: last.At + d.replica.fleet.promiseFor(), Incarnation: last.Incarnation}
 		d.ask(e.Host, renew, func(a host.Answer, unknown bool) {
 			ev.Answer, ev.Unknown = a, unknown
 			d.feed(ev)
@@ -202,9 +210,11 @@ func (d *driving) ask(id string, ev host.Event, then func(a host.Answer, unknown
 // sweep asks the most promising hosts for their newest word, for as long as that may take.
 func (d *driving) sweep() {
 	r := d.replica
-	for _, c := range r.table.Promising(r.fleet.now, &d.req.Ask, &table.PickOptions{}, nil, sweepHosts) {
+	asked := r.table.Promising(r.fleet.now, &d.req.Ask, &table.PickOptions{}, nil, sweepHosts)
+	for _, c := range asked {
 		r.fleet.byID[c.Host].ask(r, host.Tick{}, func(a host.Answer) { r.awake(d.life, func() { r.observe(a.Verdict) }) })
 	}
+	d.sweeps(len(asked))
 	r.fleet.after(sweepWithin, func() { d.feed(admission.Swept{}) })
 }
 

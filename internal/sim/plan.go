@@ -54,6 +54,7 @@ const (
 	Behaviour   Kind = "changed behaviour" // a class holds four times as much
 	LowerCap    Kind = "lowered cap"
 	OutOfMemory Kind = "other use" // something else eats a host's memory
+	Ordered     Kind = "intake"    // an operator cordons a host, or drains it
 )
 
 // kinds with how often each is drawn, how long it lasts at most, and what Arg means.
@@ -81,6 +82,7 @@ var kinds = []struct {
 	{Behaviour, 1, 40 * time.Second, 0},
 	{LowerCap, 2, 40 * time.Second, 0},
 	{OutOfMemory, 2, 20 * time.Second, 100},
+	{Ordered, 2, 60 * time.Second, 2},
 }
 
 // Size is how large the fleets of a run are; the zero value lets each seed choose.

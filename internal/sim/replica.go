@@ -13,16 +13,17 @@ import (
 // replica is one control-plane process: its own view of the hosts, and the one store that
 // all share.
 type replica struct {
-	fleet  *Fleet
-	index  int
-	up     bool
-	life   int           // rises with every end: what an earlier life had under way is void
-	paused time.Duration // until then
-	table  *table.Table
-	last   map[string]heard // host id -> the last frame heard
-	keys   ticket.Keyring
-	slots  *hint.Estimator
-	book   hint.Book
+	fleet   *Fleet
+	index   int
+	up      bool
+	life    int           // rises with every end: what an earlier life had under way is void
+	paused  time.Duration // until then
+	table   *table.Table
+	last    map[string]heard // host id -> the last frame heard
+	unsound map[string]bool  // hosts whose newest word cannot be true: they have not measured yet
+	keys    ticket.Keyring
+	slots   *hint.Estimator
+	book    hint.Book
 }
 
 // heard is a host's last frame.
@@ -47,7 +48,7 @@ const (
 func (r *replica) start() {
 	r.up, r.paused = true, 0
 	r.table = table.New(table.Options{Silent: silentAfter})
-	r.last = map[string]heard{}
+	r.last, r.unsound = map[string]heard{}, map[string]bool{}
 	r.slots, r.book = hint.NewEstimator(0), hint.Book{}
 	r.slots.Observe(r.fleet.now, 0)
 	for _, a := range r.fleet.agents {
@@ -109,7 +110,10 @@ func (r *replica) observe(v host.Verdict) {
 		Host: v.Host, Incarnation: v.Incarnation, Sequence: v.Sequence, Admittable: v.Admittable, Free: v.Free,
 		Limit: v.Limit, MaxAsk: v.MaxAsk, CPUFreeMilli: v.CPUFreeMilli, Intake: table.Intake(v.Intake), Mode: v.Mode,
 	}
-	if taken, _ := r.table.Observe(&tv, r.fleet.now); taken {
+	taken, err := r.table.Observe(&tv, r.fleet.now)
+	r.unsound[v.Host] = err != nil || (r.unsound[v.Host] && !taken)
+	if taken {
+		r.checkNews(v)
 		r.last[v.Host] = heard{v, r.fleet.now}
 	}
 }

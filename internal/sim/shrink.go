@@ -44,8 +44,8 @@ func (p Plan) smaller(violated time.Duration) (out []Plan) {
 		change(&q)
 		out = append(out, q)
 	}
-	if end := violated + time.Second; end < p.Active {
-		add(func(q *Plan) { q.Active = end.Round(time.Second) })
+	if end := (violated + time.Second).Round(time.Second); end < p.Active {
+		add(func(q *Plan) { q.Active = end })
 	}
 	for _, e := range p.Episodes {
 		if !p.leaves(e.No) {

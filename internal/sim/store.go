@@ -67,9 +67,7 @@ func (s *store) touched(id string) {
 		s.loads.forget(id)
 		return
 	}
-	if err := row.Check(); err != nil {
-		s.fleet.violate(whole, "%v", err)
-	}
+	s.fleet.checkRow(s.loads.seen[id], row)
 	s.loads.note(row)
 }
 
@@ -104,7 +102,7 @@ func (l *loads) full(tenant string, but int64) bool {
 
 func (l *loads) note(r pool.Row) {
 	l.forget(r.ID)
-	if r.State.HoldsSlot() {
+	if holds(r.State) {
 		l.busy[r.Pool]++
 		l.use[r.Tenant]++
 	}
@@ -112,7 +110,7 @@ func (l *loads) note(r pool.Row) {
 }
 
 func (l *loads) forget(id string) {
-	if old, ok := l.seen[id]; ok && old.State.HoldsSlot() {
+	if old, ok := l.seen[id]; ok && holds(old.State) {
 		l.busy[old.Pool]--
 		l.use[old.Tenant]--
 	}

@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// duties is what an onlooker of one passage writes down: which promises it must
+// settle or give back before it is over, and whom it must ask.
+type duties struct {
+	owed  map[promiseAt]bool
+	vain  int  // hosts asked in vain since then, or in all
+	swept bool // hosts were asked for their newest word
+	lost  bool // the store did not answer: the row's next call, or the sweep, finds out
+}
+
+// promiseAt is a reservation that a host made, or may have made.
+type promiseAt struct {
+	host string
+	gen  int64
+}
+
+func newDuties() duties { return duties{owed: map[promiseAt]bool{}} }
+
+// reserves notes that a host is asked; one that was silent for so long must be left alone.
+func (d *driving) reserves(e admission.Effect) {
+	if d.replica.silent(e.Host) {
+		d.replica.fleet.violate(refusals, "%s is placed at %s, which replica %d has not heard for %v", d.req.Claim.ID, e.Host, d.replica.index+1, silentAfter)
+	}
+	d.duties.owed[promiseAt{e.Host, e.Gen}] = true
+}
+
+// answered notes what a host said: of a no nothing is owed.
+func (d *driving) answered(e admission.Effect, a host.Answer, unknown bool) {
+	if a.Denial != "" {
+		delete(d.duties.owed, promiseAt{e.Host, e.Gen})
+	}
+	if a.Denial != "" || unknown {
+		d.duties.vain++
+	}
+}
+
+// settled notes that a promise is in the store.
+func (d *driving) settled(row pool.Row) {
+	if onHost(row.State) {
+		delete(d.duties.owed, promiseAt{row.Host, row.Epoch})
+	}
+}
+
+// detached notes a promise that is given back, which must not be one that the store counts on.
+func (d *driving) detached(e admission.Effect) {
+	f := d.replica.fleet
+	delete(d.duties.owed, promiseAt{e.Host, e.Gen})
+	if row, _ := f.model().ByID(e.ID); row.State == pool.Admitted && row.Epoch == e.Gen && row.Host == e.Host {
+		f.violate(whole, "replica %d gives %s/%d on %s back, where the store has it admitted", d.replica.index+1, e.ID, e.Gen, e.Host)
+	}
+}
+
+// over proves that a passage leaves no promise behind that it could have given back.
+func (d *driving) over() {
+	if len(d.duties.owed) > 0 && !d.duties.lost {
+		d.replica.fleet.violate(ends, "%s was answered with %d reservations neither settled nor given back", d.req.Claim.ID, len(d.duties.owed))
+	}
+}
+
+// sweeps proves that, before a refusal, every host that might have room is asked for its
+// newest word, or as many as may be asked.
+func (d *driving) sweeps(asked int) {
+	d.duties.swept, d.duties.vain = true, 0
+	r, open := d.replica, 0
+	for _, a := range r.fleet.agents {
+		if !r.silent(a.id) && !r.unsound[a.id] && r.last[a.id].verdict.Intake == host.IntakeOpen {
+			open++
+		}
+	}
+	if asked < min(open, sweepHosts) {
+		r.fleet.violate(refusals, "%s is about to be refused, and %d of %d open hosts are asked for their newest word", d.req.Claim.ID, asked, open)
+	}
+}
+
+// checkNews proves that no older word of a host replaces a newer one.
+func (r *replica) checkNews(v host.Verdict) {
+	if old := r.last[v.Host].verdict; old.Newer(v) {
+		r.fleet.violate(refusals, "replica %d took an older word of %s for its newest", r.index+1, v.Host)
+	}
+}
