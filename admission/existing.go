@@ -27,6 +27,8 @@ func (p *Passage) keptOn(e Kept) Step {
 		return p.reply(Answer{Kind: No, Code: api.HostSilent, Row: p.row, Detail: "host " + p.row.Host + " did not answer"})
 	case e.Answer.Running:
 		return p.reply(Answer{Kind: Yes, Row: p.row})
+	case e.Answer.Denial == host.OtherLife:
+		return p.otherLife()
 	case e.Answer.Denial != "":
 		return p.moveFrom(api.ReservationLapsed, true)
 	case e.Answer.Verdict.Intake == host.IntakeDraining:
@@ -34,6 +36,17 @@ func (p *Passage) keptOn(e Kept) Step {
 	}
 	p.row = e.Row
 	return p.reply(Answer{Kind: Yes, Row: p.row})
+}
+
+// otherLife asks again, once: this replica asked by the clock of a life that the host has left
+// behind, so its no says nothing of the reservation, which another replica may have made in
+// the new life. That answer brought the new life's word along.
+func (p *Passage) otherLife() Step {
+	if p.reborn {
+		return p.reply(Answer{Kind: No, Code: api.HostSilent, Row: p.row, Detail: "host " + p.row.Host + " started anew, and was not heard since"})
+	}
+	p.reborn = true
+	return p.next(Effect{Do: Keep, Host: p.row.Host, ID: p.row.ID, Gen: p.row.Epoch})
 }
 
 // behindSilence moves a stateless admission once its reservation must have lapsed; the

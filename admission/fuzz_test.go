@@ -192,7 +192,7 @@ func (b *book) kept() Event {
 	k := Kept{Row: b.row(), Gone: b.next()%8 == 1, Silent: b.next()%8 == 1, Unknown: b.next()%8 == 1, Failed: b.failed()}
 	k.Answer.Running = b.next()%8 == 1
 	if b.next()%3 == 1 {
-		k.Answer.Denial = host.LapsedOrNever
+		k.Answer.Denial = [...]host.Denial{host.LapsedOrNever, host.OtherLife}[b.next()%2]
 	}
 	if b.next()%3 == 1 {
 		k.Answer.Verdict.Intake = host.IntakeDraining

@@ -117,6 +117,7 @@ type Passage struct {
 	over    bool // the host that did not answer was the last to be asked
 	moved   bool // has moved once already
 	kept    bool // a heartbeat has asked the host already
+	reborn  bool // the host was asked by the clock of a former life
 	waits   int  // for another call's placing
 	settles int  // whose outcome is unknown
 	tally   Tally

@@ -111,6 +111,8 @@ func (s *script) kept(arg string) Event {
 		k.Answer.Verdict.Intake = host.IntakeDraining
 	case "lapsed":
 		k.Answer.Denial = host.LapsedOrNever
+	case "other-life":
+		k.Answer.Denial = host.OtherLife
 	}
 	return k
 }

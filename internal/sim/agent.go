@@ -37,6 +37,9 @@ type agent struct {
 	waiting  map[host.Ref]func()       // redeemed, their start not granted yet
 	roomy    map[gate.Bytes]roomSince  // need -> since when it has had room for that
 	witness  *witness                  // survives the agent, as its sandboxes do
+	soon     func()                    // comes just before the next reserve
+	copies   map[string]host.Event     // id -> a frame whose second copy is under way
+	booters  map[host.Ref]func()       // tickets that somebody may redeem at any moment
 }
 
 // process is a sandbox as the kernel knows it.
@@ -116,6 +119,7 @@ func (a *agent) ask(r *replica, ev host.Event, back func(host.Answer)) {
 	l := link{r.index, a.index}
 	a.fleet.toHost(l, frameOf(ev), func() {
 		a.awake(func() {
+			a.hurry(ev)
 			answer := a.step(ev)
 			a.fleet.toReplica(l, frameOf(ev), func() { back(answer) })
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/backoff"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/hint"
+	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
@@ -155,6 +156,9 @@ func (c *caller) use(r *replica, row pool.Row) {
 	if f.chance(20) {
 		f.after(f.between(0, 30*time.Second), func() { c.leave(row.ID) })
 	}
+	if f.rough && f.chance(40) {
+		f.after(f.between(100*time.Millisecond, 20*time.Second), func() { c.heartbeat(row.ID) })
+	}
 	text, ok := r.mint(row)
 	a := f.byID[row.Host]
 	if !ok || a == nil || f.chance(12) {
@@ -162,9 +166,35 @@ func (c *caller) use(r *replica, row pool.Row) {
 	}
 	resident := 20*gate.MiB + gate.Bytes(f.rand.Int64N(row.MemoryMB<<20/6+1))
 	f.tamper(a, text)
-	f.after(f.between(time.Millisecond, 5*time.Second), func() { a.redeem(text, life{peak: resident, lasts: f.between(time.Second, longestLife)}) })
+	lasts := f.between(time.Second, usualLife)
+	if f.chance(20) {
+		lasts = f.between(usualLife, longestLife)
+	}
+	boot := func() { a.redeem(text, life{peak: resident, lasts: lasts}) }
+	f.after(f.between(time.Millisecond, 5*time.Second), boot)
+	if f.rough {
+		ref := host.Ref{ID: row.ID, Epoch: row.Epoch}
+		a.booters[ref] = boot
+		f.after(bootWithin, func() { delete(a.booters, ref) }) // no ticket outlives that
+	}
 	if f.chance(5) { // a copy of the ticket, used again
 		f.after(f.between(time.Millisecond, 70*time.Second), func() { a.redeem(text, life{peak: resident, lasts: time.Second}) })
+	}
+}
+
+// heartbeat has what was admitted kept, at any replica that is up.
+func (c *caller) heartbeat(id string) {
+	f := c.fleet
+	if r := f.replicas[f.rand.IntN(len(f.replicas))]; r.up {
+		keep := admission.Request{Claim: pool.Claim{ID: id}, Ask: c.class.ask, Keep: true}
+		r.awake(r.life, func() { r.drive(keep, func(admission.Answer) {}) })
+	}
+}
+
+// leaveAgain asks whether what was going is gone, unless the caller has come back meanwhile.
+func (c *caller) leaveAgain(id string, call int) {
+	if c.call == call {
+		c.leave(id)
 	}
 }
 
@@ -172,7 +202,14 @@ func (c *caller) use(r *replica, row pool.Row) {
 func (c *caller) leave(id string) {
 	f := c.fleet
 	if r := f.replicas[f.rand.IntN(len(f.replicas))]; r.up {
-		r.awake(r.life, func() { r.depart(id, func(admission.Answer) {}) })
+		call := c.call
+		r.awake(r.life, func() {
+			r.depart(id, func(a admission.Answer) {
+				if a.Kind == admission.Going && c.call == call {
+					f.after(f.between(5*time.Second, 20*time.Second), func() { c.leaveAgain(id, call) })
+				}
+			})
+		})
 	}
 }
 

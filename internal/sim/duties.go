@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
@@ -9,10 +11,13 @@ import (
 // duties is what an onlooker of one passage writes down: which promises it must
 // settle or give back before it is over, and whom it must ask.
 type duties struct {
-	owed  map[promiseAt]bool
-	vain  int  // hosts asked in vain since then, or in all
-	swept bool // hosts were asked for their newest word
-	lost  bool // the store did not answer: the row's next call, or the sweep, finds out
+	owed   map[promiseAt]bool
+	mute   map[string]bool    // hosts that did not answer
+	under  map[promiseAt]bool // hosts asked, with the generation
+	vain   int                // hosts asked in vain since then, or in all
+	looked time.Duration      // when it last looked for a host
+	swept  bool               // hosts were asked for their newest word
+	lost   bool               // the store did not answer: the row's next call, or the sweep, finds out
 }
 
 // promiseAt is a reservation that a host made, or may have made.
@@ -21,20 +26,32 @@ type promiseAt struct {
 	gen  int64
 }
 
-func newDuties() duties { return duties{owed: map[promiseAt]bool{}} }
+func newDuties() duties {
+	return duties{owed: map[promiseAt]bool{}, mute: map[string]bool{}, under: map[promiseAt]bool{}}
+}
 
 // reserves notes that a host is asked; one that was silent for so long must be left alone.
 func (d *driving) reserves(e admission.Effect) {
 	if d.replica.silent(e.Host) {
 		d.replica.fleet.violate(refusals, "%s is placed at %s, which replica %d has not heard for %v", d.req.Claim.ID, e.Host, d.replica.index+1, silentAfter)
 	}
-	d.duties.owed[promiseAt{e.Host, e.Gen}] = true
+	at, f := promiseAt{e.Host, e.Gen}, d.replica.fleet
+	switch {
+	case d.duties.mute[e.Host]:
+		f.violate(refusals, "%s asks %s again, which did not answer, while others might", d.req.Claim.ID, e.Host)
+	case d.duties.under[at]:
+		f.violate(refusals, "%s asks %s again under generation %d, which it has closed", d.req.Claim.ID, e.Host, e.Gen)
+	}
+	d.duties.owed[at], d.duties.under[at] = true, true
 }
 
 // answered notes what a host said: of a no nothing is owed.
 func (d *driving) answered(e admission.Effect, a host.Answer, unknown bool) {
 	if a.Denial != "" {
 		delete(d.duties.owed, promiseAt{e.Host, e.Gen})
+	}
+	if unknown {
+		d.duties.mute[e.Host] = true
 	}
 	if a.Denial != "" || unknown {
 		d.duties.vain++

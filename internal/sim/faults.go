@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
@@ -77,13 +78,38 @@ func (f *Fleet) degrade(e Episode, a *agent, r *replica) func() {
 		return func() { f.store.configure(was) }
 	case Ordered:
 		order := host.IntakeCordoned + host.Intake(e.Arg%2)
-		a.order(order)
-		return func() { a.order(host.IntakeOpen) }
+		a.soon = func() { a.order(order) }
+		return func() {
+			a.soon = nil
+			a.order(host.IntakeOpen)
+		}
+	case Creeping:
+		return f.creep(a)
 	case OutOfMemory:
 		a.other = a.memory.Permille(int64(e.Arg) * 9)
 		return func() { a.other = 0 }
 	}
 	panic("sim: nobody knows the fault " + string(e.Kind))
+}
+
+// creep lets something else take a host's memory: at first so much that its valve gets over
+// it, then the rest little by little.
+func (f *Fleet) creep(a *agent) func() {
+	began, ended := f.now, false
+	var more func()
+	more = func() {
+		left := 300 * gate.MiB
+		if t := f.now - began; t > 40*time.Second {
+			left -= gate.Bytes(10*(t-40*time.Second)/time.Second) * gate.MiB
+		}
+		if ended {
+			return
+		}
+		a.other = max(a.memory-a.resident-left, 0)
+		f.after(time.Second, more)
+	}
+	more()
+	return func() { ended, a.other = true, 0 }
 }
 
 func (f *Fleet) cutOff(e Episode, a *agent, r *replica) func() {
@@ -112,6 +138,7 @@ func (f *Fleet) jump(e Episode) {
 		by = -by
 	}
 	f.store.ahead += by
+	f.jumped = f.jumped || by > 0
 }
 
 // storm is callers without any patience.
@@ -178,6 +205,7 @@ func (f *Fleet) calm() {
 	f.hungry = false
 	for _, a := range f.agents {
 		a.paused, a.other = min(a.paused, f.now), 0
+		a.soon = nil
 		a.order(host.IntakeOpen)
 	}
 	for _, r := range f.replicas {

@@ -21,7 +21,8 @@ import (
 
 const (
 	memory      = 4 * gate.GiB     // of each host, unless it is said
-	longestLife = 40 * time.Second // of a sandbox
+	usualLife   = 40 * time.Second // of a sandbox
+	longestLife = 150 * time.Second
 	// quietFor is how long a fleet without callers may take to hold nothing: the last call
 	// and the last life, one time to live, and the rounds of reconciliation.
 	quietFor = callWithin + longestLife + bootWithin + 4*tidyEvery
@@ -41,6 +42,8 @@ type Fleet struct {
 	classes  []class
 	needs    map[gate.Mode][]gate.Bytes // of the classes
 	hungry   bool                       // sandboxes hold four times as much
+	stalled  map[string][]func()        // id -> writes that hang
+	jumped   bool                       // the store's clock was set forward
 	rough    bool                       // now and then somebody does what nobody should
 	book     book
 	orders   orders
@@ -80,6 +83,7 @@ func Play(p Plan, story io.Writer) Result {
 func newFleet(p Plan, story io.Writer) *Fleet {
 	f := emptyFleet(p.Seed, story)
 	f.plan, f.rough = p, true
+	f.net.late = 1
 	f.store.configure(int64(4 + p.Hosts*(3+f.rand.IntN(12))))
 	f.know(classes()...)
 	for i := range p.Hosts {
@@ -101,7 +105,7 @@ func newFleet(p Plan, story io.Writer) *Fleet {
 
 // emptyFleet has a store without limits, and nobody who could ask it.
 func emptyFleet(seed uint64, story io.Writer) *Fleet {
-	f := &Fleet{world: newWorld(seed), net: newNetwork(), byID: map[string]*agent{}, book: newBook(), ring: firstKeys()}
+	f := &Fleet{world: newWorld(seed), net: newNetwork(), byID: map[string]*agent{}, book: newBook(), ring: firstKeys(), stalled: map[string][]func(){}}
 	f.world.story = story
 	f.store = store{fleet: f, model: pool.NewModel(), loads: newLoads()}
 	f.needs = map[gate.Mode][]gate.Bytes{}
@@ -153,7 +157,7 @@ func (f *Fleet) install(cfg host.Config, size gate.Bytes) *agent {
 		fleet: f, index: len(f.agents), id: id, cfg: cfg, memory: size, up: true, incarnation: f.model().Next(),
 		booted: f.between(0, 100*time.Hour), drift: f.between(-200*time.Microsecond, 200*time.Microsecond),
 		disk: map[host.Name]host.Record{}, running: map[host.Ref]*process{}, waiting: map[host.Ref]func(){},
-		roomy: map[gate.Bytes]roomSince{}, witness: newWitness(),
+		roomy: map[gate.Bytes]roomSince{}, witness: newWitness(), booters: map[host.Ref]func(){}, copies: map[string]host.Event{},
 	}
 	a.host = host.New(cfg, a.incarnation)
 	a.keys, _ = f.ring.Audience(id)

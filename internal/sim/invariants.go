@@ -8,7 +8,6 @@ import (
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/host"
-	"github.com/plimsoll-project/plimsoll/pool"
 )
 
 // Invariant is one of the eight that always hold.
@@ -74,33 +73,6 @@ func (f *Fleet) checkStep(a *agent, ev host.Event, fx host.Effects) {
 	}
 }
 
-// move carries a move out; one that nobody acknowledged may leave a sandbox behind the silence.
-func (f *Fleet) move(m *pool.Model, e admission.Effect) (pool.Row, bool) {
-	before, _ := m.ByID(e.ID)
-	row, ok := m.Move(e.ID, e.Gen, e.Acked)
-	if !ok {
-		return row, ok
-	}
-	if before.State != pool.Admitted || before.Epoch != e.Gen {
-		f.violate(boots, "%s moved from epoch %d, and was %s under %d", e.ID, e.Gen, before.State, before.Epoch)
-	}
-	f.granted(before, row)
-	if !e.Acked {
-		f.book.excused[host.Ref{ID: e.ID, Epoch: e.Gen}] = true
-		if m.Now() <= before.ReservedUntil {
-			f.violate(boots, "%s moved from %s, which had not let go and may hold it for %v", e.ID, before.Host, before.ReservedUntil.Since(m.Now()))
-		}
-	}
-	return row, ok
-}
-
-// departed notes an end that was written because a silent host's reservation must have lapsed.
-func (f *Fleet) departed(m *pool.Model, e admission.Effect) {
-	if row, ok := m.ByID(e.ID); ok && row.State == pool.Releasing && m.Now() > row.ReservedUntil {
-		f.book.excused[host.Ref{ID: e.ID, Epoch: row.Epoch}] = true
-	}
-}
-
 // checkBoot proves that a boot was admitted: by this placement, which stands, and by no other.
 func (f *Fleet) checkBoot(a *agent, ref host.Ref) {
 	f.result.Boots++
@@ -143,8 +115,8 @@ func (f *Fleet) checkAnswer(d *driving, a admission.Answer) {
 	}
 	for _, h := range f.agents {
 		need := needOf(d.req.Ask, h.cfg.Mode)
-		room, last := h.roomy[need], d.replica.last[h.id].verdict
-		said := last.Incarnation == h.incarnation && last.At >= h.clockAt(d.began)
+		room, last := h.roomy[need], d.replica.last[h.id]
+		said := last.verdict.Incarnation == h.incarnation && last.verdict.At >= h.clockAt(d.began) && last.at <= d.duties.looked
 		if room.has && room.at <= d.began && said && !otherwiseRefused(a.Tally, h, d.req.Claim.ID) {
 			f.violate(refusals, "%s was refused for want of a host while %s had room for %s since %.3fs, and said so: %v", d.req.Claim.ID, h.id, need, room.at.Seconds(), a.Tally)
 		}

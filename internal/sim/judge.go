@@ -21,7 +21,7 @@ func (f *Fleet) checkReserve(a *agent, e host.Reserve, got host.Answer) {
 	default:
 		return // nothing was judged, so nothing is remembered
 	}
-	w.close(e.ID, e.Gen)
+	w.close(a.clock(), e.ID, e.Gen)
 	w.why[e.ID] = got.Denial
 }
 
@@ -39,13 +39,13 @@ func (f *Fleet) checkPromise(a *agent, e host.Reserve, got host.Answer) {
 	if most := a.clock() + a.cfg.BootWithin; got.Until > most {
 		f.violate(ends, "host %s promised %s/%d for %v longer than a reservation lives", a.id, e.ID, e.Gen, got.Until-most)
 	}
-	w.close(e.ID, e.Gen)
+	w.close(a.clock(), e.ID, e.Gen)
 	w.open = append(w.open, promise{id: e.ID, gen: e.Gen, need: needOf(e.Ask, a.cfg.Mode), until: got.Until, ask: e.Ask})
 }
 
 // checkMayOpen proves that a generation is opened once, in its turn and in time.
 func (f *Fleet) checkMayOpen(a *agent, e host.Reserve) {
-	seen := a.witness.seen[e.ID]
+	seen := a.witness.seen[e.ID].gen
 	switch {
 	case e.Gen < seen:
 		f.violate(boots, "host %s promised to %s/%d, and had seen generation %d", a.id, e.ID, e.Gen, seen)
@@ -108,7 +108,7 @@ func (f *Fleet) checkRelease(a *agent, e host.Release, got host.Answer) {
 	if c := w.running(e.ID); c != nil && c.epoch <= e.Gen && !got.Running {
 		f.violate(ends, "host %s was told to release %s/%d and says that it is gone, while %d runs", a.id, e.ID, e.Gen, c.epoch)
 	}
-	w.close(e.ID, e.Gen)
+	w.close(a.clock(), e.ID, e.Gen)
 }
 
 // checkRedeem proves that a boot had an open reservation under its epoch, and has it no more.
@@ -126,7 +126,7 @@ func (f *Fleet) checkRedeem(a *agent, e host.Redeem, got host.Answer) {
 		f.violate(boots, "host %s let %s/%d boot, and its reservation stands", a.id, e.ID, e.Epoch)
 	}
 	c := charged{id: p.id, epoch: p.gen, ask: p.ask, need: p.need}
-	w.close(e.ID, e.Epoch)
+	w.close(a.clock(), e.ID, e.Epoch)
 	w.runs = append(w.runs, c)
 }
 

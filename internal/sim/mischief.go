@@ -3,6 +3,8 @@ package sim
 import (
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
@@ -11,12 +13,82 @@ import (
 // must come to nothing.
 
 // promiseFor is how long a replica asks a host to hold a reservation. One that miscounts asks
-// for a day.
+// for a day, or for a moment that is over before the store has its answer.
 func (f *Fleet) promiseFor() time.Duration {
-	if f.rough && f.chance(2) {
+	switch {
+	case !f.rough:
+	case f.chance(1):
 		return 24 * time.Hour
+	case f.chance(1):
+		return f.between(0, 10*time.Millisecond)
 	}
 	return bootWithin
+}
+
+// abandoned says whether a passage comes to nothing between the host's answer and the store:
+// its handler died, its replica lives on, and its caller's connection breaks.
+func (d *driving) abandoned() bool {
+	f := d.replica.fleet
+	if !f.rough || !f.chance(2) {
+		return false
+	}
+	d.done(admission.Answer{Kind: admission.No, Code: api.Unavailable})
+	return true
+}
+
+// stall holds a write back until its row is claimed again, as one does that waits for a lock,
+// or for as long as a connection may.
+func (f *Fleet) stall(id string, do func()) {
+	if !f.rough || !f.chance(2) {
+		do()
+		return
+	}
+	f.stalled[id] = append(f.stalled[id], do)
+	f.after(f.between(time.Second, 25*time.Second), func() { f.unstall(id) })
+}
+
+func (f *Fleet) unstall(id string) {
+	held := f.stalled[id]
+	delete(f.stalled, id)
+	for _, do := range held {
+		do()
+	}
+}
+
+// hurry lets what else was about to happen at a host come just before a frame: an operator's
+// order before a reserve, a boot before the release that was to prevent it.
+func (a *agent) hurry(ev host.Event) {
+	switch e := ev.(type) {
+	case host.Reserve:
+		if copied := a.copies[e.ID]; copied != nil {
+			delete(a.copies, e.ID)
+			a.fleet.after(2*time.Millisecond, func() { a.awakeNow(func() { a.step(copied) }) })
+		}
+		a.keep(e.ID, ev)
+		if soon := a.soon; soon != nil {
+			a.soon = nil
+			soon()
+		}
+	case host.Renew:
+		a.keep(e.ID, ev)
+	case host.Release:
+		a.keep(e.ID, ev)
+		ref := host.Ref{ID: e.ID, Epoch: e.Gen}
+		if boot := a.booters[ref]; boot != nil && a.fleet.chance(20) {
+			delete(a.booters, ref)
+			if a.witness.order == host.IntakeDraining {
+				a.order(host.IntakeOpen) // its operator thinks better of it, and nobody knows yet
+			}
+			boot()
+		}
+	}
+}
+
+// keep holds a copy of a frame back: it comes just after the next reserve for the same id.
+func (a *agent) keep(id string, ev host.Event) {
+	if a.fleet.rough && a.fleet.chance(3) {
+		a.copies[id] = ev
+	}
 }
 
 // tamper has a ticket redeemed that is not what was minted, or at a host that it is not for.

@@ -90,6 +90,7 @@ func (d *driving) on(what write, do func(m *pool.Model), then func(failed bool))
 func (d *driving) perform(e admission.Effect) {
 	switch e.Do {
 	case admission.Claim:
+		clear(d.duties.mute) // looks for a host anew, as after a move
 		var c pool.Claimed
 		d.on(write(e.Do.String()), func(*pool.Model) { c = d.replica.fleet.claim(d.req.Claim) }, func(failed bool) { d.feed(admission.Claimed{Result: c, Failed: failed}) })
 	case admission.Pick:
@@ -101,7 +102,9 @@ func (d *driving) perform(e admission.Effect) {
 		d.on(write(e.Do.String()), func(m *pool.Model) { gen = m.Regen(e.ID, e.Gen) }, func(failed bool) { d.feed(admission.Regened{Gen: gen, Failed: failed}) })
 	case admission.Settle:
 		var ev admission.Settled
-		d.on(write(e.Do.String()), func(m *pool.Model) { ev.Row, ev.OK = m.Settle(e.ID, e.Gen, e.Host, bootWithin) }, func(failed bool) { d.settled(ev.Row); ev.Failed = failed; d.feed(ev) })
+		d.replica.fleet.stall(e.ID, func() {
+			d.on(write(e.Do.String()), func(m *pool.Model) { ev.Row, ev.OK = m.Settle(e.ID, e.Gen, e.Host, bootWithin) }, func(failed bool) { d.settled(ev.Row); ev.Failed = failed; d.feed(ev) })
+		})
 	case admission.NoRoom:
 		var c pool.Claimed
 		d.on(write(e.Do.String()), func(m *pool.Model) { c = m.NoRoom(e.ID, e.Gen, true, d.req.Claim.Present) }, func(failed bool) { d.feed(admission.NoRoomed{Result: c, Failed: failed}) })
@@ -110,6 +113,7 @@ func (d *driving) perform(e admission.Effect) {
 	case admission.Vacate:
 		d.vacate(e.Host, e.ID, e.Gen, func(v admission.Vacated) { d.feed(v) })
 	case admission.Move:
+		clear(d.duties.mute)
 		var ev admission.Moved
 		d.on(write(e.Do.String()), func(m *pool.Model) { ev.Row, ev.OK = d.replica.fleet.move(m, e) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
 	case admission.Read:
@@ -124,10 +128,11 @@ func (d *driving) perform(e admission.Effect) {
 
 func (d *driving) pick(e admission.Effect) {
 	r := d.replica
+	d.duties.looked = r.fleet.now
 	opts := table.PickOptions{Exclude: slices.Clone(e.Exclude), Rand: r.fleet.rand.Uint64(), Gross: e.Last}
 	c, ok := r.table.Pick(r.fleet.now, &d.req.Ask, &opts)
 	if !ok {
-		d.feed(admission.Picked{Tally: tallyOf(r.table.Explain(r.fleet.now, &d.req.Ask, &opts, 3))})
+		d.feed(admission.Picked{Tally: tallyOf(r.table.Explain(r.fleet.now, &d.req.Ask, &opts, len(r.fleet.agents)))})
 		return
 	}
 	d.charge = r.table.Charge(c.Ref, &d.req.Ask)
@@ -156,6 +161,9 @@ func (d *driving) reserve(e admission.Effect) {
 	d.ask(e.Host, ev, func(a host.Answer, unknown bool) {
 		d.answered(e, a, unknown)
 		d.replica.table.Uncharge(d.charge)
+		if d.abandoned() {
+			return
+		}
 		d.feed(admission.Reserved{Denial: a.Denial, Unknown: unknown})
 	})
 }
@@ -207,14 +215,23 @@ func (d *driving) ask(id string, ev host.Event, then func(a host.Answer, unknown
 	d.replica.fleet.after(answerWithin, func() { once(host.Answer{}, true) })
 }
 
-// sweep asks the most promising hosts for their newest word, for as long as that may take.
+// sweep asks the most promising hosts for their newest word, and while there are fewer than
+// it may ask, the others that it hears: a valve may have opened. It waits for as long as that may take.
 func (d *driving) sweep() {
-	r := d.replica
-	asked := r.table.Promising(r.fleet.now, &d.req.Ask, &table.PickOptions{}, nil, sweepHosts)
-	for _, c := range asked {
-		r.fleet.byID[c.Host].ask(r, host.Tick{}, func(a host.Answer) { r.awake(d.life, func() { r.observe(a.Verdict) }) })
+	r, asked := d.replica, map[string]bool{}
+	ask := func(id string) {
+		asked[id] = true
+		r.fleet.byID[id].ask(r, host.Tick{}, func(a host.Answer) { r.awake(d.life, func() { r.observe(a.Verdict) }) })
+	}
+	for _, c := range r.table.Promising(r.fleet.now, &d.req.Ask, &table.PickOptions{}, nil, sweepHosts) {
+		ask(c.Host)
 	}
 	d.sweeps(len(asked))
+	for _, a := range r.fleet.agents {
+		if len(asked) < sweepHosts && !asked[a.id] && !r.silent(a.id) {
+			ask(a.id)
+		}
+	}
 	r.fleet.after(sweepWithin, func() { d.feed(admission.Swept{}) })
 }
 
@@ -222,6 +239,7 @@ func (d *driving) sweep() {
 func (r *replica) depart(id string, done func(admission.Answer)) {
 	d := &driving{replica: r, life: r.life, req: admission.Request{Claim: pool.Claim{ID: id}}}
 	leaving := admission.NewDeparture(id)
+	acked := false
 	var follow func(e admission.Effect)
 	feed := func(ev admission.Event) { r.awake(d.life, func() { follow(leaving.Step(ev)) }) }
 	follow = func(e admission.Effect) {
@@ -234,11 +252,14 @@ func (r *replica) depart(id string, done func(admission.Answer)) {
 			var ev admission.Left
 			d.on(writeLeave, func(m *pool.Model) { ev.Row, ev.Found = m.Leave(e.ID); ev.Now = m.Now() }, func(failed bool) { ev.Failed = failed; feed(ev) })
 		case admission.Vacate:
-			d.vacate(e.Host, e.ID, e.Gen, func(v admission.Vacated) { feed(v) })
+			d.vacate(e.Host, e.ID, e.Gen, func(v admission.Vacated) {
+				acked = !v.Unknown
+				feed(v)
+			})
 		case admission.End:
 			var ev admission.Ended
 			d.on(writeEnd, func(m *pool.Model) {
-				r.fleet.departed(m, e)
+				r.fleet.departed(m, e, acked)
 				m.End(e.ID, e.Gen, pool.Released, "released by the caller")
 				ev.Row, _ = m.ByID(e.ID)
 			}, func(failed bool) { ev.Failed = failed; feed(ev) })

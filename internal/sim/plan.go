@@ -54,7 +54,8 @@ const (
 	Behaviour   Kind = "changed behaviour" // a class holds four times as much
 	LowerCap    Kind = "lowered cap"
 	OutOfMemory Kind = "other use" // something else eats a host's memory
-	Ordered     Kind = "intake"    // an operator cordons a host, or drains it
+	Creeping    Kind = "creeping use"
+	Ordered     Kind = "intake" // an operator cordons a host, or drains it
 )
 
 // kinds with how often each is drawn, how long it lasts at most, and what Arg means.
@@ -69,9 +70,9 @@ var kinds = []struct {
 	{KillRep, 3, 20 * time.Second, 0},
 	{PauseHost, 3, 120 * time.Second, 0},
 	{KillHost, 4, 20 * time.Second, 0},
-	{WipeHost, 1, 20 * time.Second, 0},
+	{WipeHost, 2, 20 * time.Second, 0},
 	{ClockJump, 1, 0, 3600},
-	{Partition, 3, 90 * time.Second, 0},
+	{Partition, 3, 150 * time.Second, 0},
 	{HalfOpen, 2, 60 * time.Second, 0},
 	{Isolated, 2, 60 * time.Second, 0},
 	{BadStore, 3, 30 * time.Second, 40},
@@ -82,6 +83,7 @@ var kinds = []struct {
 	{Behaviour, 1, 40 * time.Second, 0},
 	{LowerCap, 2, 40 * time.Second, 0},
 	{OutOfMemory, 2, 20 * time.Second, 100},
+	{Creeping, 2, 100 * time.Second, 0},
 	{Ordered, 2, 60 * time.Second, 2},
 }
 

@@ -13,6 +13,7 @@ func (f *Fleet) claim(c pool.Claim) pool.Claimed {
 		f.fact(factGrant, c.ID, got.Row.Gen)
 		f.checkGrant(held, got.Row)
 		f.granted(held, got.Row)
+		f.unstall(c.ID)
 	case pool.BusyPlacing:
 		if age := f.model().Now().Since(held.PlacingAt); age >= pool.PlacingFor {
 			f.violate(whole, "%s is told that another call places it, since %v", c.ID, age)
@@ -48,6 +49,9 @@ func (f *Fleet) granted(before, row pool.Row) {
 // checkGrant proves that a slot was there for a claim that got one.
 func (f *Fleet) checkGrant(held, row pool.Row) {
 	if holds(held.State) {
+		if age := f.model().Now().Since(held.PlacingAt); held.State != pool.Placing || age < pool.PlacingFor {
+			f.violate(slots, "%s was granted anew while it was %s, since %v", row.ID, held.State, age)
+		}
 		return // a placing that was taken over: its slot goes on
 	}
 	l := &f.store.loads

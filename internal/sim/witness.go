@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -14,9 +15,9 @@ import (
 // taken out of the host is still in here: what it says and what the host says must agree to
 // the byte after every step.
 type witness struct {
-	open []promise        // reservations that stand
-	runs []charged        // sandboxes that are charged
-	seen map[string]int64 // id -> the highest generation that was opened, closed or refused here
+	open []promise       // reservations that stand
+	runs []charged       // sandboxes that are charged
+	seen map[string]last // id -> the highest generation that was opened, closed or refused here
 	told map[host.Ref]bool
 	why  map[string]host.Denial // id -> what its last ask was denied for
 
@@ -24,6 +25,12 @@ type witness struct {
 	lowAt          host.Instant // the last sample with less than half the headroom free
 	low            bool
 	order          host.Intake // an operator's, which outlives a restart
+}
+
+// last is what was last known of an id, and when.
+type last struct {
+	gen int64
+	at  host.Instant
 }
 
 // promise is an open reservation.
@@ -48,7 +55,7 @@ type charged struct {
 }
 
 func newWitness() *witness {
-	return &witness{seen: map[string]int64{}, told: map[host.Ref]bool{}, why: map[string]host.Denial{}}
+	return &witness{seen: map[string]last{}, told: map[host.Ref]bool{}, why: map[string]host.Denial{}}
 }
 
 // needOf is what an ask is promised, spelled out.
@@ -125,9 +132,12 @@ func (w *witness) mustBeShut(now host.Instant, dwell time.Duration) bool {
 	return w.low && now-w.lowAt < dwell
 }
 
-func (w *witness) close(id string, gen int64) {
+func (w *witness) close(now host.Instant, id string, gen int64) {
+	stood := len(w.open)
 	w.open = slices.DeleteFunc(w.open, func(p promise) bool { return p.id == id && p.gen <= gen })
-	w.seen[id] = max(w.seen[id], gen)
+	if gen > w.seen[id].gen || len(w.open) < stood {
+		w.seen[id] = last{max(gen, w.seen[id].gen), now}
+	}
 }
 
 // lapse ends what was not redeemed in time.
@@ -135,7 +145,7 @@ func (w *witness) lapse(now host.Instant) {
 	for i := 0; i < len(w.open); {
 		if p := w.open[i]; p.until <= now {
 			w.told[host.Ref{ID: p.id, Epoch: p.gen}] = true
-			w.close(p.id, p.gen)
+			w.close(now, p.id, p.gen)
 			continue
 		}
 		i++
@@ -164,8 +174,27 @@ func (f *Fleet) checkRestored(a *agent) {
 	if len(v.Sandboxes) != len(w.runs) {
 		f.violate(whole, "host %s came back with %d sandboxes, and had charged %d", a.id, len(v.Sandboxes), len(w.runs))
 	}
+	f.checkRemembers(a)
 	if told := a.host.Unwritten(); len(told) != len(w.told) {
 		f.violate(whole, "host %s came back with %d ends to tell, and had %d", a.id, len(told), len(w.told))
+	}
+}
+
+// checkRemembers proves that an agent which came back knows what it closed lately: a frame
+// that is still under way must not open it again.
+func (f *Fleet) checkRemembers(a *agent) {
+	w, known := a.witness, map[string]int64{}
+	for _, r := range a.host.Records() {
+		if r.Kind == host.RecordReservation {
+			known[r.ID] = r.Epoch
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.seen)) {
+		seen := w.seen[id]
+		if a.clock()-seen.at < a.cfg.BootWithin && known[id] < seen.gen {
+			f.violate(whole, "host %s came back without the generation %d of %s, which it closed %v ago", a.id, seen.gen, id, a.clock()-seen.at)
+			return
+		}
 	}
 }
 
