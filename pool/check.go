@@ -13,6 +13,9 @@ func (m *Model) CheckInvariants() error {
 		if r.ID != id || m.mem.byKey[[2]string{r.Consumer, r.Key}] != id {
 			return fmt.Errorf("admission %s: not found under its own id and key", id)
 		}
+		if warm := m.mem.warm[id]; warm != r && (warm != nil || !r.State.Ended() || r.freedLately(m.mem.now)) {
+			return fmt.Errorf("admission %s (%s): still counts, and is not among those that do", id, r.State)
+		}
 		if r.Gen > m.mem.seq {
 			return fmt.Errorf("admission %s: generation %d was never taken from the sequence (%d)", id, r.Gen, m.mem.seq)
 		}

@@ -5,15 +5,22 @@ import (
 	"slices"
 )
 
-// memory is the books of Model: it keeps no count and no index that could go wrong, and
-// looks through all rows each time.
+// memory is the books of Model, in the simplest form that can be right: no count is kept,
+// rows are looked through each time. Only two things are remembered, for simulations of
+// large fleets: which rows can still count, and what tenants use until a row changes.
 type memory struct {
 	settings *Settings            // nil until limits are loaded
 	rows     map[string]*Row      // id -> admission
+	warm     map[string]*Row      // those of rows that have not ended, or freed a slot lately
 	byKey    map[[2]string]string // consumer, key -> id
 	place    map[string]int64     // pool -> last place handed out
+	use      map[string]int64     // tenant -> slots held; nil since a row changed
 	seq      int64                // last number of the sequence
 	now      Time
+}
+
+func newMemory() *memory {
+	return &memory{rows: map[string]*Row{}, warm: map[string]*Row{}, byKey: map[[2]string]string{}, place: map[string]int64{}}
 }
 
 func (m *memory) Now() Time { return m.now }
@@ -43,19 +50,24 @@ func (m *memory) Quota(tenant string) int64 {
 }
 
 func (m *memory) Use(tenant string) int64 {
-	var n int64
-	for _, r := range m.rows {
-		if r.Tenant == tenant && r.State.HoldsSlot() {
-			n++
+	if m.use == nil {
+		m.use = map[string]int64{}
+		for _, r := range m.warm {
+			if r.State.HoldsSlot() {
+				m.use[r.Tenant]++
+			}
 		}
 	}
-	return n
+	return m.use[tenant]
 }
 
 func (m *memory) Tally(pool string) Tally {
 	var t Tally
-	for _, r := range m.rows {
-		if r.Pool == pool {
+	for id, r := range m.warm {
+		switch {
+		case r.State.Ended() && !r.freedLately(m.now):
+			delete(m.warm, id) // it counts for nothing from now on
+		case r.Pool == pool:
 			t.Count(r, m.now, 1)
 		}
 	}
@@ -64,7 +76,7 @@ func (m *memory) Tally(pool string) Tally {
 
 func (m *memory) Line(pool string) []*Row {
 	var line []*Row
-	for _, r := range m.rows {
+	for _, r := range m.warm {
 		if r.Pool == pool && r.State == Waiting {
 			line = append(line, r)
 		}
@@ -80,11 +92,14 @@ func (m *memory) Find(consumer, key string) *Row { return m.rows[m.byKey[[2]stri
 func (m *memory) ByID(id string) *Row { return m.rows[id] }
 
 func (m *memory) Put(r *Row) {
-	m.rows[r.ID] = r
+	m.use = nil
+	m.rows[r.ID], m.warm[r.ID] = r, r
 	m.byKey[[2]string{r.Consumer, r.Key}] = r.ID
 }
 
 func (m *memory) Remove(r *Row) {
+	m.use = nil
 	delete(m.rows, r.ID)
+	delete(m.warm, r.ID)
 	delete(m.byKey, [2]string{r.Consumer, r.Key})
 }

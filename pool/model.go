@@ -22,7 +22,7 @@ type Model struct {
 
 // NewModel returns an empty store without limits, which admits nothing.
 func NewModel() *Model {
-	mem := &memory{rows: map[string]*Row{}, byKey: map[[2]string]string{}, place: map[string]int64{}}
+	mem := newMemory()
 	return &Model{Clerk: NewClerk(mem), mem: mem}
 }
 
@@ -58,6 +58,17 @@ func (m *Model) Rows() []Row {
 		out = append(out, *m.mem.rows[id])
 	}
 	return out
+}
+
+// OnHosts returns every admission that a host holds, by host and id.
+func (m *Model) OnHosts() map[string][]Row {
+	held := map[string][]Row{}
+	for _, id := range slices.Sorted(maps.Keys(m.mem.warm)) {
+		if r := m.mem.warm[id]; r.State.OnHost() {
+			held[r.Host] = append(held[r.Host], *r)
+		}
+	}
+	return held
 }
 
 // Sweep is the clerk's, over every row.

@@ -163,14 +163,14 @@ func (r *replica) sweep() {
 // reconcile compares the store with each host: rows first, then the host's word, so that
 // what it does not hold by then is over.
 func (r *replica) reconcile() {
-	var rows []pool.Row
-	r.transact(writeRows, func() { rows = r.fleet.model().Rows() }, func(failed bool) {
+	var held map[string][]pool.Row // host -> rows
+	r.transact(writeRows, func() { held = r.fleet.model().OnHosts() }, func(failed bool) {
 		if failed {
 			return
 		}
 		for _, a := range r.fleet.agents {
 			if !r.silent(a.id) {
-				r.compare(a, rows)
+				r.compare(a, held[a.id])
 			}
 		}
 	})
@@ -183,9 +183,6 @@ func (r *replica) compare(a *agent, rows []pool.Row) {
 	a.look(r, func(h *host.Host) {
 		ends = h.Unwritten()
 		for _, row := range rows {
-			if row.Host != a.id || !row.State.OnHost() {
-				continue
-			}
 			ref := host.Ref{ID: row.ID, Epoch: row.Epoch}
 			switch reserved, running := h.Holds(row.ID, row.Epoch); {
 			case !reserved && !running:

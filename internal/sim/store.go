@@ -77,10 +77,16 @@ type loads struct {
 	busy   map[string]int64    // pool -> slots held
 	use    map[string]int64    // tenant -> slots held
 	seen   map[string]pool.Row // id -> as last seen
+
+	waiting map[string]bool // ids of those in any line
+	freed   map[string]bool // ids of those that gave a slot back, lately or not
 }
 
 func newLoads() loads {
-	return loads{busy: map[string]int64{}, use: map[string]int64{}, seen: map[string]pool.Row{}}
+	return loads{
+		busy: map[string]int64{}, use: map[string]int64{}, seen: map[string]pool.Row{},
+		waiting: map[string]bool{}, freed: map[string]bool{},
+	}
 }
 
 // free is what nobody holds of a pool, by the cap in force.
@@ -106,7 +112,26 @@ func (l *loads) note(r pool.Row) {
 		l.busy[r.Pool]++
 		l.use[r.Tenant]++
 	}
+	if r.State == pool.Waiting {
+		l.waiting[r.ID] = true
+	}
+	if r.FreedAt != 0 {
+		l.freed[r.ID] = true
+	}
 	l.seen[r.ID] = r
+}
+
+// freedLately counts the slots of a pool that were given back within the grace of absent waiters.
+func (l *loads) freedLately(name string, now pool.Time) (n int64) {
+	for id := range l.freed {
+		switch w := l.seen[id]; {
+		case now.Since(w.FreedAt) >= pool.Grace:
+			delete(l.freed, id)
+		case w.Pool == name:
+			n++
+		}
+	}
+	return n
 }
 
 func (l *loads) forget(id string) {
@@ -115,4 +140,6 @@ func (l *loads) forget(id string) {
 		l.use[old.Tenant]--
 	}
 	delete(l.seen, id)
+	delete(l.waiting, id)
+	delete(l.freed, id)
 }

@@ -39,10 +39,8 @@ func (f *Fleet) granted(before, row pool.Row) {
 		f.violate(order, "%s had place %d and now has %d", row.ID, before.Place, row.Place)
 	}
 	f.store.loads.note(row)
-	for id, w := range f.store.loads.seen {
-		if w.State == pool.Waiting { // a grant marks the absent waiters that it goes by
-			f.store.loads.seen[id], _ = f.model().ByID(id)
-		}
+	for id := range f.store.loads.waiting { // a grant marks the absent waiters that it goes by
+		f.store.loads.seen[id], _ = f.model().ByID(id)
 	}
 }
 
@@ -89,14 +87,11 @@ func (f *Fleet) checkFull(held pool.Row, got pool.Claimed) {
 // waiter of the same kind that just found no host.
 func (f *Fleet) ahead(before, row pool.Row) (n int64, same string) {
 	now, l := f.model().Now(), &f.store.loads
-	var absent, freed int64
+	var absent int64
 	kinds := map[string]bool{}
-	for id := range l.seen {
+	for id := range l.waiting {
 		w := l.seen[id]
-		if w.Pool == row.Pool && w.FreedAt != 0 && now.Since(w.FreedAt) < pool.Grace {
-			freed++
-		}
-		if w.Pool != row.Pool || w.ID == row.ID || w.State != pool.Waiting || now.Since(w.QueuedAt) >= w.MaxQueueAge || l.full(w.Tenant, 0) {
+		if w.Pool != row.Pool || w.ID == row.ID || now.Since(w.QueuedAt) >= w.MaxQueueAge || l.full(w.Tenant, 0) {
 			continue
 		}
 		if before.State == pool.Waiting && w.Place > before.Place {
@@ -115,5 +110,5 @@ func (f *Fleet) ahead(before, row pool.Row) (n int64, same string) {
 			absent++
 		}
 	}
-	return n + int64(len(kinds)) + min(absent, freed, max(l.free(row.Pool), 0)), same
+	return n + int64(len(kinds)) + min(absent, l.freedLately(row.Pool, now), max(l.free(row.Pool), 0)), same
 }
