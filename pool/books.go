@@ -15,16 +15,32 @@ type Books interface {
 
 	// Loaded says whether any limits are in force.
 	Loaded() bool
-	// Limits are those of one pool; ok is false when no such pool is in force.
+	// Limits are those of one pool, as configured; ok is false when no such pool is in force.
 	Limits(pool string) (l Limits, ok bool)
+	// Override is what an operator set of a pool for a while.
+	Override(pool string) Override
+	// PutOverride stores it.
+	PutOverride(pool string, o Override)
+	// Pools names those in force, and Ceiling is what their caps may sum to, Unlimited for
+	// no bound; asked by Override alone.
+	Pools() []string
+	Ceiling() int64
+	// Pulse is the last one written.
+	Pulse() Pulse
+	// PutPulse stores it.
+	PutPulse(p Pulse)
+	// Leases says when each registered host was last heard; asked by Sweep alone.
+	Leases() map[string]Time
 	// Quota is the most slots that a tenant may hold, Unlimited for none.
 	Quota(tenant string) int64
 	// Use counts the slots that a tenant holds, in all pools; asked only of tenants with a quota.
 	Use(tenant string) int64
 	// Tally counts all rows of a pool.
 	Tally(pool string) Tally
+	// Held counts the slots of a pool by who holds them; it sums to Tally's Busy.
+	Held(pool string) map[Holder]int64
 	// Line returns a pool's waiters in the order of their places. Of these rows only what
-	// the line itself reads has to be filled in: ID, Contents, State, Place, Late,
+	// the line itself reads has to be filled in: ID, Consumer, Contents, State, Place, Late,
 	// SparedAt, PresentUntil, HostlessAt, QueuedAt and MaxQueueAge.
 	Line(pool string) []*Row
 	// Mark stores Late and SparedAt of a waiter out of Line.

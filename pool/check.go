@@ -35,10 +35,16 @@ func (m *Model) CheckInvariants() error {
 func (r *Row) Check() error {
 	bad := func(what string) error { return fmt.Errorf("admission %s (%s): %s", r.ID, r.State, what) }
 	switch {
-	case r.State.OnHost() && (r.Host == "" || r.Epoch == 0):
-		return bad("held by no host")
-	case !r.State.OnHost() && r.Host != "":
-		return bad("names a host that does not hold it")
+	case r.State.OnHost() && ((r.Host == "") == (r.Audience == "") || r.Epoch == 0):
+		return bad("held neither by a host nor for an audience")
+	case !r.State.OnHost() && (r.Host != "" || r.Audience != ""):
+		return bad("names a host or an audience that does not hold it")
+	case r.live() && r.LiveUntil == 0:
+		return bad("without a host, and lives for ever")
+	case r.State == Releasing && r.Audience != "":
+		return bad("releasing, and no host has to let go")
+	case r.StandAt != "" && r.State != Waiting && r.State != Placing:
+		return bad("has memory set aside, and does not wait for it")
 	case r.Gen < r.Epoch:
 		return bad("generation below its epoch")
 	case r.State == Placing && r.Gen == 0:

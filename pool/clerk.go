@@ -22,12 +22,12 @@ func (k Clerk) Claim(c Claim) Claimed {
 	if old != nil && !old.State.Ended() {
 		return k.reclaim(old, c)
 	}
-	limits, ok := k.books.Limits(c.Pool)
+	limits, ok := k.limits(c.Pool)
 	if !ok {
 		return Claimed{Verdict: NoSuchPool}
 	}
 	r := NewRow(old, c, k.books.Now())
-	return k.decide(&r, c, k.standing(&r, limits))
+	return k.decide(&r, c, limits)
 }
 
 func answer(v Verdict, r *Row) Claimed {
@@ -45,17 +45,18 @@ func (k Clerk) reclaim(r *Row, c Claim) Claimed {
 		k.books.Put(r)
 		return answer(PatienceOut, r)
 	}
+	limits, _ := k.limits(r.Pool)
 	if r.State == Placing {
-		r.Grant(now, k.books.Next())
+		k.grant(r, &limits)
 		k.books.Put(r)
 		return answer(Granted, r)
 	}
-	limits, _ := k.books.Limits(r.Pool)
-	return k.decide(r, c, k.standing(r, limits))
+	return k.decide(r, c, limits)
 }
 
 // decide applies the rule to a row that holds no slot.
-func (k Clerk) decide(r *Row, c Claim, s Standing) Claimed {
+func (k Clerk) decide(r *Row, c Claim, l Limits) Claimed {
+	s := k.standing(r, &l)
 	v := Decide(s, r.Mode, r.Waited)
 	if v != Granted && v != Queued {
 		return Claimed{Verdict: v, Row: *r, Standing: s}
@@ -64,8 +65,8 @@ func (k Clerk) decide(r *Row, c Claim, s Standing) Claimed {
 		r.Place = k.books.NextPlace(r.Pool)
 	}
 	if v == Granted {
-		k.passOver(r, s)
-		r.Grant(k.books.Now(), k.books.Next())
+		k.passOver(r, &l, s.FreedLately)
+		k.grant(r, &l)
 	} else {
 		r.Wait(k.books.Now(), s.Lacks(), c.Present)
 	}
@@ -73,30 +74,45 @@ func (k Clerk) decide(r *Row, c Claim, s Standing) Claimed {
 	return Claimed{Verdict: v, Row: *r, Standing: s}
 }
 
+// grant gives a row a slot; where no host of ours has to say yes as well, that is all.
+func (k Clerk) grant(r *Row, l *Limits) {
+	r.Grant(k.books.Now(), k.books.Next())
+	if l.Audience != "" {
+		r.Admit(k.books.Now(), l)
+	}
+}
+
+// limits are a pool's in force at this moment: what an operator set for a while wins.
+func (k Clerk) limits(name string) (Limits, bool) {
+	l, ok := k.books.Limits(name)
+	if o := k.books.Override(name); o.inForce(k.books.Now()) {
+		l.Cap = o.Cap
+	}
+	return l, ok
+}
+
 // passOver notes which absent waiters this grant goes by: from now on they count only
 // while they are there. Those for whom a slot was left have Grace, once, to come for it;
 // a pool that frees slots all the time would otherwise keep one for a dead waiter for ever.
-func (k Clerk) passOver(r *Row, s Standing) {
-	now, spared := k.books.Now(), s.graceSlots()
+func (k Clerk) passOver(r *Row, l *Limits, freedLately int64) {
+	now, u := k.books.Now(), k.lineUp(r, l, freedLately)
 	for w := range k.ahead(r) {
-		if !k.away(w, r) {
-			continue
-		}
-		switch {
-		case w.graceSpent(now) || spared == 0:
+		switch u.meet(w) {
+		case passedBy:
 			w.Late = true
-		default:
-			spared--
+		case spared:
 			if w.SparedAt == 0 {
 				w.SparedAt = now
 			}
+		case noTurn, onTime, hostless, sameKindFirst:
+			continue
 		}
 		k.books.Mark(w)
 	}
 }
 
 // standing counts what a row without a slot, or about to give it back, sees.
-func (k Clerk) standing(r *Row, l Limits) Standing {
+func (k Clerk) standing(r *Row, l *Limits) Standing {
 	now, t := k.books.Now(), k.books.Tally(r.Pool)
 	if r.State.HoldsSlot() {
 		t.Busy--
@@ -105,37 +121,20 @@ func (k Clerk) standing(r *Row, l Limits) Standing {
 		t.InLine--
 	}
 	s := Standing{
-		Limits: l, Busy: t.Busy, FreedLately: t.FreedLately, InLine: t.InLine,
+		Cap: l.Cap, MaxWaiting: l.MaxWaiting, Busy: t.Busy, FreedLately: t.FreedLately, InLine: t.InLine,
 		QuotaLimit: k.books.Quota(r.Tenant), Position: 1,
 	}
 	if s.QuotaLimit != Unlimited {
 		s.QuotaUse = k.use(r.Tenant, r)
 	}
-	k.look(&s, r)
-	return s
-}
-
-// look sorts the waiters ahead of r by the claim they have on a free slot.
-func (k Clerk) look(s *Standing, r *Row) {
-	now := k.books.Now()
-	kinds := map[string]bool{} // kind -> has a present waiter lately without a host
+	u := k.lineUp(r, l, t.FreedLately)
+	s.ShareFull = u.slots.full(r.Holder())
 	for w := range k.ahead(r) {
 		s.Position++
-		switch {
-		case k.away(w, r):
-			if !w.graceSpent(now) {
-				s.Absent++
-			}
-		case !w.present(now) || k.atQuota(w.Tenant, r):
-		case !w.hostless(now):
-			s.Present++
-		case w.Kind() == r.Kind():
-			s.SameHostless++
-		default:
-			kinds[w.Kind()] = true
-		}
+		s.count(u.meet(w))
 	}
-	s.HostlessKind = int64(len(kinds))
+	s.QuotaAhead, s.Left = u.tenants[r.Tenant], u.slots.open(r.Holder())
+	return s
 }
 
 // ahead goes through the waiters before r in its pool's line, in order; a row without a
@@ -154,12 +153,6 @@ func (k Clerk) ahead(r *Row) iter.Seq[*Row] {
 	}
 }
 
-// away says whether a waiter that could use a slot is not there to take it.
-func (k Clerk) away(w, r *Row) bool {
-	now := k.books.Now()
-	return !w.present(now) && !w.Late && !w.hostless(now) && !k.atQuota(w.Tenant, r)
-}
-
 // use counts what a tenant holds besides r, which has not got its slot yet or is giving it back.
 func (k Clerk) use(tenant string, r *Row) int64 {
 	n := k.books.Use(tenant)
@@ -167,9 +160,4 @@ func (k Clerk) use(tenant string, r *Row) int64 {
 		n--
 	}
 	return n
-}
-
-func (k Clerk) atQuota(tenant string, r *Row) bool {
-	q := k.books.Quota(tenant)
-	return q != Unlimited && k.use(tenant, r) >= q
 }

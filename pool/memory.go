@@ -2,6 +2,7 @@ package pool
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -17,10 +18,17 @@ type memory struct {
 	use      map[string]int64     // tenant -> slots held; nil since a row changed
 	seq      int64                // last number of the sequence
 	now      Time
+
+	overrides map[string]Override // pool -> set by an operator
+	pulse     Pulse
+	leases    map[string]Time // host -> last heard
 }
 
 func newMemory() *memory {
-	return &memory{rows: map[string]*Row{}, warm: map[string]*Row{}, byKey: map[[2]string]string{}, place: map[string]int64{}}
+	return &memory{
+		rows: map[string]*Row{}, warm: map[string]*Row{}, byKey: map[[2]string]string{}, place: map[string]int64{},
+		overrides: map[string]Override{}, leases: map[string]Time{},
+	}
 }
 
 func (m *memory) Now() Time { return m.now }
@@ -38,9 +46,26 @@ func (m *memory) NextPlace(pool string) int64 {
 func (m *memory) Loaded() bool { return m.settings != nil }
 
 func (m *memory) Limits(pool string) (Limits, bool) {
+	if m.settings == nil {
+		return Limits{}, false
+	}
 	l, ok := m.settings.Pools[pool]
 	return l, ok
 }
+
+func (m *memory) Override(pool string) Override { return m.overrides[pool] }
+
+func (m *memory) PutOverride(pool string, o Override) { m.overrides[pool] = o }
+
+func (m *memory) Pools() []string { return slices.Sorted(maps.Keys(m.settings.Pools)) }
+
+func (m *memory) Ceiling() int64 { return m.settings.Ceiling }
+
+func (m *memory) Pulse() Pulse { return m.pulse }
+
+func (m *memory) PutPulse(p Pulse) { m.pulse = p }
+
+func (m *memory) Leases() map[string]Time { return m.leases }
 
 func (m *memory) Quota(tenant string) int64 {
 	if q, ok := m.settings.Quotas[tenant]; ok {
@@ -72,6 +97,16 @@ func (m *memory) Tally(pool string) Tally {
 		}
 	}
 	return t
+}
+
+func (m *memory) Held(pool string) map[Holder]int64 {
+	held := map[Holder]int64{}
+	for _, r := range m.warm {
+		if r.Pool == pool && r.State.HoldsSlot() {
+			held[r.Holder()]++
+		}
+	}
+	return held
 }
 
 func (m *memory) Line(pool string) []*Row {

@@ -11,6 +11,7 @@ type Settings struct {
 	Pools        map[string]Limits // name -> bounds
 	Quotas       map[string]int64  // tenant -> most slots held at once
 	DefaultQuota int64             // of tenants not named; Unlimited for none
+	Ceiling      int64             // what the caps may sum to; Unlimited, or zero, for none
 }
 
 // Model is the store in memory: every transition that a real store must equal, over
@@ -34,6 +35,12 @@ func (m *Model) Now() Time { return m.mem.now }
 
 // Configure puts new limits in force. A lowered cap evicts nobody.
 func (m *Model) Configure(s Settings) { m.mem.settings = &s }
+
+// OverCeiling says by how much the caps would pass the ceiling, were these limits in force.
+func (m *Model) OverCeiling(s Settings) int64 { return s.OverCeiling(m.mem.overrides, m.mem.now) }
+
+// HearHost renews a host's lease.
+func (m *Model) HearHost(name string) { m.mem.leases[name] = m.mem.now }
 
 // Next takes a number from the store's sequence.
 func (m *Model) Next() int64 { return m.mem.Next() }
@@ -76,10 +83,12 @@ func (m *Model) Sweep() []Row { return m.Clerk.Sweep(slices.Collect(maps.Keys(m.
 
 // Line is what a pool shows: who holds and who waits.
 type Line struct {
-	Name    string
-	Limits  Limits
-	Busy    int64
-	Waiting int64
+	Name     string
+	Limits   Limits // with the cap in force
+	Override Override
+	Busy     int64
+	Waiting  int64
+	Held     map[Holder]int64 // sums to Busy
 }
 
 // Lines returns every pool, by name.
@@ -88,8 +97,13 @@ func (m *Model) Lines() []Line {
 		return nil
 	}
 	var out []Line
-	for name, l := range m.mem.settings.Pools {
-		out = append(out, Line{Name: name, Limits: l, Busy: m.mem.Tally(name).Busy, Waiting: int64(len(m.mem.Line(name)))})
+	for name := range m.mem.settings.Pools {
+		l, _ := m.limits(name)
+		line := Line{Name: name, Limits: l, Busy: m.mem.Tally(name).Busy, Waiting: int64(len(m.mem.Line(name))), Held: m.mem.Held(name)}
+		if o := m.mem.Override(name); o.inForce(m.mem.now) {
+			line.Override = o
+		}
+		out = append(out, line)
 	}
 	slices.SortFunc(out, func(a, b Line) int { return cmp.Compare(a.Name, b.Name) })
 	return out

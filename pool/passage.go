@@ -51,8 +51,8 @@ func (k Clerk) NoRoom(id string, gen int64, hostless bool, present time.Duration
 	if r == nil {
 		return Claimed{Verdict: NoSuchKey}
 	}
-	limits, _ := k.books.Limits(r.Pool)
-	s := k.standing(r, limits)
+	limits, _ := k.limits(r.Pool)
+	s := k.standing(r, &limits)
 	if !r.NoRoom(k.books.Now(), hostless, s.InLine >= s.MaxWaiting, present) {
 		k.books.Remove(r)
 		return Claimed{Verdict: fullFor(r.Mode), Row: *r, Standing: s}
@@ -101,6 +101,25 @@ func (k Clerk) Renew(id string, epoch int64, reservedFor time.Duration) (Row, bo
 	return k.change(id, func(r *Row) bool { return r.Renew(epoch, until) })
 }
 
+// Stand writes where memory is set aside for a waiter.
+func (k Clerk) Stand(id, at string) bool {
+	_, ok := k.change(id, func(r *Row) bool { return r.Stand(at) })
+	return ok
+}
+
+// Reopen writes that a sandbox ended and may be started anew under its admission.
+func (k Clerk) Reopen(id string, epoch int64, reservedFor time.Duration) bool {
+	until := k.books.Now().Add(reservedFor)
+	_, ok := k.change(id, func(r *Row) bool { return r.Reopen(epoch, until) })
+	return ok
+}
+
+// Return writes that what was lost runs on.
+func (k Clerk) Return(id string, epoch int64, host string) bool {
+	_, ok := k.change(id, func(r *Row) bool { return r.Return(k.books.Now(), epoch, host) })
+	return ok
+}
+
 // Track writes that the boot was seen.
 func (k Clerk) Track(id string, epoch int64) bool {
 	_, ok := k.change(id, func(r *Row) bool { return r.Track(k.books.Now(), epoch) })
@@ -124,37 +143,42 @@ func (k Clerk) End(id string, epoch int64, to State, reason string) (written, ag
 	return written, again
 }
 
-// Sweep undoes placings whose replica was lost, ends waiters that are out of patience,
-// and forgets rows that ended a day ago, among these ids. It returns what it changed, as
-// it is now; a placing that left nothing behind is told as released.
+// Sweep undoes placings whose replica was lost, ends waiters that are out of patience and
+// slots of which nothing is heard, loses what is on dead hosts, and forgets rows that ended
+// a day ago, among these ids. It returns what it changed, as it is now; a placing that left
+// nothing behind is told as released.
 func (k Clerk) Sweep(ids []string) []Row {
 	var changed []Row
+	dead := Dead(k.books.Leases(), k.books.Now(), k.books.Pulse())
 	for _, id := range slices.Sorted(slices.Values(ids)) {
-		if r := k.books.ByID(id); r != nil && k.sweep(r) {
+		if r := k.books.ByID(id); r != nil && k.sweep(r, dead) {
 			changed = append(changed, *r)
 		}
 	}
 	return changed
 }
 
-func (k Clerk) sweep(r *Row) bool {
+func (k Clerk) sweep(r *Row, dead []string) bool {
 	now := k.books.Now()
 	switch {
 	case r.State == Placing && now.Since(r.PlacingAt) >= PlacingFor:
-		if r.NoRoom(now, false, false, 0) {
-			k.books.Put(r)
+		if !r.NoRoom(now, false, false, 0) {
+			k.books.Remove(r)
+			r.end(now, Released, "removed by the sweep")
 			return true
 		}
-		k.books.Remove(r)
-		r.end(now, Released, "removed by the sweep")
-		return true
 	case r.TooOld(now):
 		r.GiveUp(now)
-		k.books.Put(r)
-		return true
+	case k.overdue(r):
+		r.end(now, Expired, "nothing was heard of it for slot_ttl")
+	case r.State.OnHost() && !r.Stateful && slices.Contains(dead, r.Host):
+		r.end(now, Lost, "its host is dead")
 	case r.State.Ended() && now.Since(r.EndedAt) >= KeepEnded:
 		k.books.Remove(r)
 		return true
+	default:
+		return false
 	}
-	return false
+	k.books.Put(r)
+	return true
 }

@@ -49,7 +49,7 @@ func (s State) HoldsSlot() bool {
 	return s == Placing || s == Admitted || s == Running || s == Releasing
 }
 
-// OnHost says whether a host answers for an admission in this state.
+// OnHost says whether a host, or an audience instead, answers for an admission in this state.
 func (s State) OnHost() bool { return s == Admitted || s == Running || s == Releasing }
 
 // Ended says whether the passage is over, so that its key may start anew.
@@ -81,7 +81,10 @@ type Contents struct {
 	Labels   string // canonical: name=value, sorted, joined by commas
 	Host     string // pinned host, empty for none
 	Prefer   bool   // the pinned host is a wish, not a demand
-	Stateful bool   // of its class, when it was claimed
+	// Of its class, when it was claimed.
+	Stateful   bool
+	HoldOnExit bool  // its sandbox may be started anew under the same admission
+	Priority   int64 // which share of the pool it is of
 }
 
 // Kind is what makes two waiters want the same hosts.
@@ -103,6 +106,9 @@ type Row struct {
 	Gen   int64  // of the placing in progress, and never lower than Epoch
 	Epoch int64  // the generation under which it was last placed
 	Host  string // that holds it, while State.OnHost
+	// Audience is who demands its ticket instead, while State.OnHost in a pool without hosts.
+	Audience string
+	Instance string // what its ticket was redeemed for, in the words of who redeemed it
 
 	Place        int64 // in its pool's line, kept until the admission ends; zero: none
 	Waited       bool  // has been in the line, so that its place is never refused again
@@ -112,14 +118,21 @@ type Row struct {
 	QueuedAt     Time // took its place
 	PresentUntil Time // a long poll is held at least until then
 	HostlessAt   Time // last had a slot but found no host
+	// HostlessSince is when it first found none, of those that followed each other closely.
+	HostlessSince Time
+	StandAt       string // the host where memory is set aside for it
 
 	PlacingAt     Time
 	AdmittedAt    Time
-	ReservedUntil Time // the host's reservation has lapsed by then unless renewed
+	ReservedUntil Time // the host's reservation, or the ticket without one, has lapsed by then unless renewed
+	LiveUntil     Time // a slot without a host is over by then unless it is heard of
 	RunningAt     Time
 	FreedAt       Time // last gave a slot back
 	EndedAt       Time
 }
+
+// Holder is on whose account the row holds a slot.
+func (r *Row) Holder() Holder { return Holder{r.Consumer, r.Priority} }
 
 // Booted says whether the row knows of a boot.
 func (r *Row) Booted() bool { return r.RunningAt != 0 }
@@ -158,4 +171,5 @@ const (
 	HostlessFor = 10 * time.Second // "lately without a host"
 	PlacingFor  = 10 * time.Second // a placing older than this lost its replica
 	KeepEnded   = 24 * time.Hour   // ended rows answer GET and attempt
+	StandAfter  = 10 * time.Second // without a host at the head: memory is set aside for it
 )

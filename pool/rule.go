@@ -1,18 +1,24 @@
 // Package pool decides who is next: whether an admission may take a slot of its pool,
-// given the cap, the tenant's quota and who waits ahead of it. It also holds Model,
-// the whole store's transitions in memory, which every real store must equal.
+// given the cap, the shares, the tenant's quota and who waits ahead of it. It also holds
+// Model, the whole store's transitions in memory, which every real store must equal.
 //
 // It does not decide where a sandbox goes, nor whether a host has room.
 //
-//	an attempt succeeds ⇔ quota use < quota, and cap − busy > on-time waiters ahead
+//	an attempt succeeds ⇔ quota use < quota, and a slot is left once each on-time waiter
+//	ahead has taken what it could take
 //
 // Worked: a pool of cap 4 with 2 busy has 2 free slots. A newcomer behind one waiter
-// whose long poll is held finds 2 > 1 and is admitted; behind two, 2 > 2 is false and it
+// whose long poll is held finds one left and is admitted; behind two, none is left and it
 // takes the next place. Of the two, one that hung up counts for the first 2 s after a
 // slot was freed; then it is passed over, and keeps its place.
 //
+// With one of the four slots reserved for the consumer chat, the others' newcomer finds a
+// single slot, and chat's finds two.
+//
 // Nothing here is safe for concurrent use: the store's transaction is the lock.
 package pool
+
+import "time"
 
 // Unlimited is the cap of a pool, or the quota of a tenant, that has none.
 const Unlimited int64 = -1
@@ -21,46 +27,54 @@ const Unlimited int64 = -1
 type Limits struct {
 	Cap        int64 // slots; Unlimited for none
 	MaxWaiting int64 // places in its line
+	Shares     []Share
+
+	// Audience is who demands the tickets of a pool that is placed on no host of ours
+	// (placement: none); empty: hosts do.
+	Audience  string
+	SlotTTL   time.Duration // a slot without a host lives that long unless it is heard of
+	TicketTTL time.Duration // and so long a ticket without a host
 }
 
 // Standing is what one claim sees of its pool and tenant, all counted in one transaction.
 type Standing struct {
-	Limits
+	Cap         int64
+	MaxWaiting  int64
 	Busy        int64 // slots held
 	FreedLately int64 // slots given back within Grace
 	InLine      int64 // places taken
 
 	QuotaLimit int64 // Unlimited for none
 	QuotaUse   int64 // zero, and not counted, for a tenant without a quota
+	QuotaAhead int64 // slots of the tenant's that its own waiters ahead take
 
 	Position int64 // 1 is the head of the line
 
-	// Waiters ahead, those of tenants at their quota left out.
+	// Waiters ahead for whom a slot is left.
 	Present      int64 // long poll held, not lately without a host
 	Absent       int64 // no long poll held, not yet passed over, not lately without a host
 	HostlessKind int64 // kinds, other than the claimant's, of present ones lately without a host
-	SameHostless int64 // present ones of the claimant's kind lately without a host
+	// SameHostless counts those of the claimant's kind that are there and lately found no host.
+	SameHostless int64
+
+	Left      int64 // slots open to the claimant once those ahead have taken theirs
+	ShareFull bool  // the claimant's share holds its max
 }
 
 // Free is the number of slots nobody holds; a cap that was lowered leaves none, not fewer.
 func (s Standing) Free() int64 {
 	if s.Cap == Unlimited {
-		return 1 << 40
+		return endless
 	}
 	return max(s.Cap-s.Busy, 0)
 }
 
-// graceSlots are the free slots that were freed so lately that absent waiters may still come for them.
-func (s Standing) graceSlots() int64 { return min(s.FreedLately, s.Free()) }
-
 // OnTimeAhead is the number of slots that waiters ahead still have a claim on.
-func (s Standing) OnTimeAhead() int64 {
-	return s.Present + min(s.Absent, s.graceSlots()) + s.HostlessKind
-}
+func (s Standing) OnTimeAhead() int64 { return s.Present + s.Absent + s.HostlessKind }
 
-// AtQuota says whether the tenant can hold no more.
+// AtQuota says whether the tenant can hold no more, once its waiters ahead have theirs.
 func (s Standing) AtQuota() bool {
-	return s.QuotaLimit != Unlimited && s.QuotaUse >= s.QuotaLimit
+	return s.QuotaLimit != Unlimited && s.QuotaUse+s.QuotaAhead >= s.QuotaLimit
 }
 
 // Lacks says what keeps the claimant from a slot: ForQuota, ForSlot, ForHost, or
@@ -69,12 +83,27 @@ func (s Standing) Lacks() string {
 	switch {
 	case s.AtQuota():
 		return ForQuota
-	case s.Free() <= s.OnTimeAhead():
+	case s.Left <= 0:
 		return ForSlot
 	case s.SameHostless > 0:
 		return ForHost
 	}
 	return ""
+}
+
+// count notes what a waiter ahead means for the claimant.
+func (s *Standing) count(t turn) {
+	switch t {
+	case onTime:
+		s.Present++
+	case spared:
+		s.Absent++
+	case hostless:
+		s.HostlessKind++
+	case sameKindFirst:
+		s.SameHostless++
+	case noTurn, passedBy:
+	}
 }
 
 // Verdict is the outcome of a claim.
@@ -108,7 +137,7 @@ func Decide(s Standing, m Mode, waited bool) Verdict {
 		return Queued
 	case m == Queue:
 		return QueueFull
-	case lacks == ForQuota:
+	case s.QuotaLimit != Unlimited && s.QuotaUse >= s.QuotaLimit:
 		return OverQuota
 	}
 	return PoolFull

@@ -49,10 +49,10 @@ func Before(r *Row, c Claim, now Time) (v Verdict, ok bool) {
 	return "", false
 }
 
-// same compares what the caller said; whether its class is stateful is the operator's
-// word, and a change of that makes no caller's repetition a conflict.
+// same compares what the caller said; what its class is like is the operator's word, and a
+// change of that makes no caller's repetition a conflict.
 func (c Contents) same(d Contents) bool {
-	d.Stateful = c.Stateful
+	d.Stateful, d.HoldOnExit, d.Priority = c.Stateful, c.HoldOnExit, c.Priority
 	return c == d
 }
 
@@ -110,7 +110,8 @@ func (r *Row) Settle(now Time, gen int64, host string, reservedUntil Time) bool 
 		return false
 	}
 	r.State, r.Epoch, r.Host = Admitted, gen, host
-	r.AdmittedAt, r.ReservedUntil, r.RunningAt, r.HostlessAt = now, reservedUntil, 0, 0
+	r.AdmittedAt, r.ReservedUntil, r.RunningAt = now, reservedUntil, 0
+	r.HostlessAt, r.HostlessSince, r.StandAt = 0, 0, ""
 	return true
 }
 
@@ -123,6 +124,9 @@ func (r *Row) NoRoom(now Time, hostless, lineFull bool, present time.Duration) (
 	}
 	r.Wait(now, ForHost, present)
 	if hostless {
+		if !r.hostless(now) {
+			r.HostlessSince = now
+		}
 		r.HostlessAt = now
 	}
 	if r.TooOld(now) {
@@ -148,9 +152,19 @@ func (r *Row) Move(now Time, epoch, gen int64) bool {
 	return true
 }
 
-// Renew lengthens what the host's reservation is known to last.
+// Stand notes where memory is set aside for a waiter; nowhere for "".
+func (r *Row) Stand(at string) bool {
+	if r.State != Waiting {
+		return false
+	}
+	r.StandAt = at
+	return true
+}
+
+// Renew lengthens what the host's reservation is known to last. One that may be started
+// anew can have ended, and be reserved again, before that is known here.
 func (r *Row) Renew(epoch int64, until Time) bool {
-	if r.State != Admitted || r.Epoch != epoch {
+	if (r.State != Admitted && (r.State != Running || !r.HoldOnExit)) || r.Host == "" || r.Epoch != epoch {
 		return false
 	}
 	r.ReservedUntil = max(r.ReservedUntil, until)
@@ -171,15 +185,38 @@ func (r *Row) Track(now Time, epoch int64) bool {
 	return true
 }
 
+// Reopen notes that the sandbox ended and that its host reserves its memory for the next
+// start under the same epoch.
+func (r *Row) Reopen(epoch int64, until Time) bool {
+	if r.State != Running || !r.HoldOnExit || r.Epoch != epoch {
+		return r.State == Admitted && r.Epoch == epoch
+	}
+	r.State, r.RunningAt, r.ReservedUntil = Admitted, 0, max(r.ReservedUntil, until)
+	return true
+}
+
 // Leave begins the end that the caller asked for. What no host holds is free at once;
 // the rest is releasing until its host says that it is gone.
 func (r *Row) Leave(now Time) {
-	switch r.State {
-	case Waiting, Placing:
+	switch {
+	case r.State == Waiting || r.State == Placing || r.live():
 		r.end(now, Released, "released by the caller")
-	case Admitted, Running:
+	case r.State == Admitted || r.State == Running:
 		r.State = Releasing
 	}
+}
+
+// Return brings a lost admission back whose host was not dead: it runs there, and nobody
+// was admitted under its key meanwhile. Its slot is taken, though the pool be full.
+func (r *Row) Return(now Time, epoch int64, host string) bool {
+	if r.State != Lost || r.Epoch != epoch {
+		return r.State == Running && r.Epoch == epoch && r.Host == host
+	}
+	r.State, r.Host, r.Reason, r.EndedAt = Running, host, "", 0
+	if r.RunningAt == 0 {
+		r.RunningAt = now
+	}
+	return true
 }
 
 // End writes the end that a host reported, or acknowledged. Settled rows at that epoch
@@ -188,7 +225,7 @@ func (r *Row) End(now Time, epoch int64, to State, reason string) (written, agai
 	if r.State == Placing && r.Gen == epoch {
 		return false, true
 	}
-	if !r.State.OnHost() || r.Epoch != epoch {
+	if !r.State.OnHost() || r.Epoch != epoch || r.Audience != "" {
 		return false, false
 	}
 	if r.State == Releasing {
@@ -203,5 +240,6 @@ func (r *Row) end(now Time, to State, reason string) {
 		r.FreedAt = now
 	}
 	r.State, r.Reason, r.EndedAt = to, reason, now
-	r.Host, r.Place, r.WaitingFor, r.PresentUntil, r.Late, r.SparedAt = "", 0, "", 0, false, 0
+	r.Host, r.Audience, r.Place, r.WaitingFor, r.PresentUntil, r.Late, r.SparedAt = "", "", 0, "", 0, false, 0
+	r.HostlessSince, r.StandAt = 0, ""
 }

@@ -3,6 +3,7 @@ package pool
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,8 +86,16 @@ func (p *player) run(t *testing.T, line string) string {
 	if !ok {
 		t.Fatalf("unknown command %q", line)
 	}
-	r, _ := p.m.Get("c", key)
+	r, _ := p.m.Get(consumerOf(key), key)
 	return command(p, r, key, w)
+}
+
+// consumerOf is what stands before a slash in a key; without one it is c's.
+func consumerOf(key string) string {
+	if name, _, ok := strings.Cut(key, "/"); ok {
+		return name
+	}
+	return "c"
 }
 
 func (w words) number(name string, otherwise int64) int64 {
@@ -126,10 +135,10 @@ func duration(s string) time.Duration {
 // commands: verb -> what it does to the admission of a key and answers.
 var commands = map[string]func(p *player, r Row, key string, w words) string{
 	"limits": func(p *player, _ Row, _ string, w words) string {
-		s := Settings{Pools: map[string]Limits{}, Quotas: map[string]int64{}, DefaultQuota: w.number("default", Unlimited)}
+		s := Settings{Pools: map[string]Limits{}, Quotas: map[string]int64{}, DefaultQuota: w.number("default", Unlimited), Ceiling: w.number("ceiling", Unlimited)}
 		for name, value := range w {
 			if pool, ok := strings.CutPrefix(name, "pool."); ok {
-				s.Pools[pool] = Limits{Cap: words{"": value}.number("", 0), MaxWaiting: w.number("line", 10)}
+				s.Pools[pool] = limitsOf(value, w)
 			}
 			if tenant, ok := strings.CutPrefix(name, "quota."); ok {
 				s.Quotas[tenant] = words{"": value}.number("", 0)
@@ -170,21 +179,81 @@ var commands = map[string]func(p *player, r Row, key string, w words) string{
 		written, again := p.m.End(r.ID, w.number("epoch", r.Epoch), State(w.text("to", "released")), "exit")
 		return fmt.Sprintf("written=%v again=%v", written, again)
 	},
+	"stand": func(p *player, r Row, _ string, w words) string {
+		return fmt.Sprint(p.m.Stand(r.ID, w.text("host", "h1")))
+	},
+	"reopen": func(p *player, r Row, _ string, w words) string {
+		return fmt.Sprint(p.m.Reopen(r.ID, w.number("epoch", r.Epoch), time.Minute))
+	},
+	"return": func(p *player, r Row, _ string, w words) string {
+		return fmt.Sprint(p.m.Return(r.ID, w.number("epoch", r.Epoch), w.text("host", "h1")))
+	},
+	"hear": func(p *player, r Row, _ string, w words) string {
+		_, ok := p.m.Hear(r.ID, w.number("epoch", r.Epoch))
+		return fmt.Sprint(ok)
+	},
+	"seen": func(p *player, r Row, _ string, w words) string {
+		return fmt.Sprint(p.m.Seen([]Ref{{r.ID, w.number("epoch", r.Epoch)}})[0])
+	},
+	"redeem": func(p *player, r Row, _ string, w words) string {
+		v, _ := p.m.Redeem(Redemption{
+			ID: r.ID, Epoch: w.number("epoch", r.Epoch), Audience: w.text("audience", "cloud"),
+			Expires: p.m.Now().Add(duration(w.text("expires", "10m"))), Instance: w.text("as", ""),
+		})
+		return string(v)
+	},
+	"pulse":     func(p *player, _ Row, _ string, _ words) string { return fmt.Sprint(p.m.Pulse().HeardSince - start) },
+	"hear-host": func(p *player, _ Row, host string, _ words) string { p.m.HearHost(host); return "ok" },
+	"override": func(p *player, _ Row, pool string, w words) string {
+		o := Override{Cap: w.number("cap", 0), By: "operator", Reason: w.text("reason", "")}
+		v, was := p.m.Override(pool, o, duration(w.text("for", "0s")))
+		return fmt.Sprintf("%s, the cap was %d", v, was.Cap)
+	},
+	"resume": func(p *player, _ Row, pool string, _ words) string {
+		v, was := p.m.Resume(pool)
+		return fmt.Sprintf("%s, the cap was %d", v, was.Cap)
+	},
 	"sweep": func(p *player, _ Row, _ string, _ words) string {
 		return fmt.Sprintf("%d changed", len(p.m.Sweep()))
 	},
-	"advance": func(p *player, _ Row, key string, _ words) string {
-		p.m.Advance(p.m.Now().Add(duration(key)))
+	"advance": func(p *player, _ Row, key string, w words) string {
+		p.advance(duration(key), w.has("unheard"))
 		return "ok"
 	},
+}
+
+// limitsOf reads CAP, or CAP@AUDIENCE, and the shares that share.NAME=RESERVED or
+// share.NAME=RESERVED/MAX gives; a NAME that is a number is a priority's.
+func limitsOf(value string, w words) Limits {
+	cap, audience, _ := strings.Cut(value, "@")
+	l := Limits{Cap: words{"": cap}.number("", 0), MaxWaiting: w.number("line", 10), Audience: audience}
+	if audience != "" {
+		l.SlotTTL, l.TicketTTL = DefaultSlotTTL, DefaultTicketTTL
+	}
+	for _, name := range slices.Sorted(maps.Keys(w)) {
+		of, ok := strings.CutPrefix(name, "share.")
+		if !ok {
+			continue
+		}
+		reserved, most, _ := strings.Cut(w[name], "/")
+		s := Share{Consumer: of, Reserved: words{"": reserved}.number("", 0), Max: words{"": most}.number("", 0)}
+		if n, err := strconv.ParseInt(of, 10, 64); err == nil {
+			s.Consumer, s.Priority = "", n
+		}
+		l.Shares = append(l.Shares, s)
+	}
+	return l
 }
 
 func (p *player) claim(key string, w words, attempt bool) string {
 	p.ids++
 	return told(p.m.Claim(Claim{
-		ID: fmt.Sprintf("a%d", p.ids), Consumer: "c", Key: key, Attempt: attempt, Pool: w.text("pool", "p"),
-		Contents: Contents{Tenant: w.text("tenant", "t"), Class: w.text("class", "small")},
-		Mode:     Mode(w.text("mode", "queue")), MaxQueueAge: duration(w.text("age", "10m")), Present: w.present(),
+		ID: fmt.Sprintf("a%d", p.ids), Consumer: consumerOf(key), Key: key, Attempt: attempt, Pool: w.text("pool", "p"),
+		Contents: Contents{
+			Tenant: w.text("tenant", "t"), Class: w.text("class", "small"), Priority: w.number("priority", 0),
+			HoldOnExit: w.has("hold-on-exit"), Stateful: w.has("stateful"),
+		},
+		Mode: Mode(w.text("mode", "queue")), MaxQueueAge: duration(w.text("age", "10m")), Present: w.present(),
 	}))
 }
 
@@ -226,12 +295,30 @@ func (p *player) details(r Row) string {
 	number("gen", r.Gen)
 	number("epoch", r.Epoch)
 	flag("on "+r.Host, r.Host != "")
+	flag("for "+r.Audience, r.Audience != "")
+	flag("as "+r.Instance, r.Instance != "")
+	flag(fmt.Sprintf("live for %v", r.LiveUntil.Since(p.m.Now())), r.live())
 	number("place", r.Place)
 	flag("for "+r.WaitingFor, r.WaitingFor != "")
 	flag("present", r.present(p.m.Now()))
 	flag("late", r.Late)
 	flag("spared", r.SparedAt != 0)
 	flag("hostless", r.hostless(p.m.Now()))
+	flag(fmt.Sprintf("since %v", p.m.Now().Since(r.HostlessSince)), r.HostlessSince != 0 && r.hostless(p.m.Now()))
+	flag("stands at "+r.StandAt, r.StandAt != "")
 	flag("("+r.Reason+")", r.Reason != "")
 	return out.String()
+}
+
+// advance lets time pass while replicas write their pulse, or unheard.
+func (p *player) advance(by time.Duration, unheard bool) {
+	end := p.m.Now().Add(by)
+	for !unheard && p.m.Now().Add(PulseGap) < end {
+		p.m.Pulse()
+		p.m.Advance(p.m.Now().Add(PulseGap))
+	}
+	if !unheard {
+		p.m.Pulse()
+	}
+	p.m.Advance(end)
 }

@@ -206,7 +206,7 @@ func fmtPool(name string, s pool.Standing) string {
 }
 
 func busyOf(s pool.Standing) (busy, limit *int64) {
-	if s.Limits == (pool.Limits{}) {
+	if s.Position == 0 { // nobody counted
 		return nil, nil
 	}
 	c := s.Cap

@@ -5,6 +5,8 @@ package control
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/pool"
@@ -25,7 +27,21 @@ type Store interface {
 	Track(ctx context.Context, id string, epoch int64) (bool, error)
 	Leave(ctx context.Context, id string) (pool.Row, bool, error)
 	End(ctx context.Context, id string, epoch int64, to pool.State, reason string) (written, again bool, err error)
+	// Hear takes a caller's heartbeat for a slot without a host.
+	Hear(ctx context.Context, id string, epoch int64) (pool.Row, bool, error)
+	Redeem(ctx context.Context, d pool.Redemption) (pool.RedeemVerdict, pool.Row, error)
+	// Seen says which of what somebody lists as running has a slot without a host.
+	Seen(ctx context.Context, running []pool.Ref) ([]bool, error)
+	Stand(ctx context.Context, id, at string) (bool, error)
+	Reopen(ctx context.Context, id string, epoch int64, reservedFor time.Duration) (bool, error)
+	Return(ctx context.Context, id string, epoch int64, host string) (bool, error)
+	// Override and Resume are audited in the same transaction, under o.By and o.Reason.
+	Override(ctx context.Context, name string, o pool.Override, lasts time.Duration) (pool.OverrideVerdict, pool.Limits, error)
+	Resume(ctx context.Context, name, by, reason string) (pool.OverrideVerdict, pool.Limits, error)
+	// Sweep writes the pulse first.
 	Sweep(ctx context.Context) ([]pool.Row, error)
+	// Pulse writes that this replica hears, and renews the leases of the hosts that it heard.
+	Pulse(ctx context.Context, heard []string) (pool.Pulse, error)
 
 	Get(ctx context.Context, consumer, key string) (pool.Row, bool, error)
 	ByID(ctx context.Context, id string) (pool.Row, bool, error)
@@ -36,8 +52,24 @@ type Store interface {
 	Register(ctx context.Context, host string) (int64, error)
 	// Config returns the document in force; generation 0 when there is none yet.
 	Config(ctx context.Context) (Config, error)
+	// ConfigAt returns a former document; ok is false when that generation never was.
+	ConfigAt(ctx context.Context, generation int64) (c Config, ok bool, err error)
+	// Configs returns the newest generations first, without their documents.
+	Configs(ctx context.Context, limit int) ([]Config, error)
+	// Audit returns what operators did, the newest first.
+	Audit(ctx context.Context, limit int) ([]Deed, error)
+	// Attest writes that a replica is up, dated by the store's clock.
+	Attest(ctx context.Context, r Replica) error
+	// Replicas returns those that attested within the last hour, by id.
+	Replicas(ctx context.Context) ([]Replica, error)
+	// Hosts returns the registered hosts, by id.
+	Hosts(ctx context.Context) ([]HostLease, error)
+	// Freed tells, now and then, that another replica freed a slot or changed a limit. It is
+	// a hint: what it does not tell is found by looking. Nil when there is nobody to tell.
+	Freed() <-chan struct{}
 	// Apply puts a document in force, only if the generation in force is c.Generation; the
-	// new generation is one higher. ok is false when somebody was faster.
+	// new generation is one higher. ok is false when somebody was faster. ErrOverCeiling is
+	// returned when the caps, with what operators set for a while, would pass the ceiling.
 	Apply(ctx context.Context, c Config, s pool.Settings) (generation int64, ok bool, err error)
 	// Ping proves that the store can be written.
 	Ping(ctx context.Context) error
@@ -50,6 +82,7 @@ type Filter struct {
 	Consumer string
 	Host     string
 	Class    string
+	Pool     string
 	States   []pool.State
 	Limit    int // 0: all
 }
@@ -60,4 +93,51 @@ type Config struct {
 	Document   string // YAML
 	By         string // consumer that applied it
 	AppliedAt  pool.Time
+}
+
+// ErrOverCeiling says that a document's caps do not go with what an operator set for a while.
+var ErrOverCeiling = errors.New("with the caps that operators set for a while, the sum would pass the ceiling")
+
+// Deed is one thing that an operator did.
+type Deed struct {
+	At     pool.Time
+	By     string // consumer
+	What   string // in the words of the command line, as in "pool set browser --cap 4 --for 2h0m0s"
+	Reason string
+}
+
+// OverrideDeed says what Override did.
+func OverrideDeed(name string, most int64, lasts time.Duration) string {
+	what := "hold " + name
+	if most > 0 {
+		what = fmt.Sprintf("set %s --cap %d", name, most)
+	}
+	if lasts > 0 {
+		what += " --for " + lasts.String()
+	}
+	return "pool " + what
+}
+
+// ResumeDeed says what Resume did.
+func ResumeDeed(name string) string { return "pool resume " + name }
+
+// ApplyDeed says what Apply did.
+func ApplyDeed(generation int64) string {
+	return fmt.Sprintf("config apply, generation %d", generation)
+}
+
+// Replica is one control-plane process, by its own word.
+type Replica struct {
+	ID      string
+	Address string // of its API
+	Version string
+	Keys    string // ids of the ticket keys that it knows, the signing one first, joined by commas
+	HeardAt pool.Time
+}
+
+// HostLease is a registered host, and when any replica last heard it.
+type HostLease struct {
+	ID          string
+	Incarnation int64
+	HeardAt     pool.Time
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,16 +16,19 @@ import (
 type Memory struct {
 	clock func() pool.Time
 
-	mu     sync.Mutex // guards all below
-	model  *pool.Model
-	config control.Config
+	mu       sync.Mutex // guards all below
+	model    *pool.Model
+	configs  []control.Config // of generation 1 and on
+	deeds    []control.Deed
+	replicas map[string]control.Replica
+	hosts    map[string]control.HostLease
 }
 
 var _ control.Store = (*Memory)(nil)
 
 // NewMemory returns an empty store that is dated by clock.
 func NewMemory(clock func() pool.Time) *Memory {
-	return &Memory{clock: clock, model: pool.NewModel()}
+	return &Memory{clock: clock, model: pool.NewModel(), replicas: map[string]control.Replica{}, hosts: map[string]control.HostLease{}}
 }
 
 // in takes the lock and moves the clock.
@@ -105,11 +109,133 @@ func (m *Memory) End(_ context.Context, id string, epoch int64, to pool.State, r
 	return written, again, nil
 }
 
+// Hear implements control.Store.
+func (m *Memory) Hear(_ context.Context, id string, epoch int64) (pool.Row, bool, error) {
+	defer m.in()()
+	r, ok := m.model.Hear(id, epoch)
+	return r, ok, nil
+}
+
+// Redeem implements control.Store.
+func (m *Memory) Redeem(_ context.Context, d pool.Redemption) (pool.RedeemVerdict, pool.Row, error) {
+	defer m.in()()
+	v, r := m.model.Redeem(d)
+	return v, r, nil
+}
+
+// Seen implements control.Store.
+func (m *Memory) Seen(_ context.Context, running []pool.Ref) ([]bool, error) {
+	defer m.in()()
+	return m.model.Seen(running), nil
+}
+
+// Stand implements control.Store.
+func (m *Memory) Stand(_ context.Context, id, at string) (bool, error) {
+	defer m.in()()
+	return m.model.Stand(id, at), nil
+}
+
+// Reopen implements control.Store.
+func (m *Memory) Reopen(_ context.Context, id string, epoch int64, reservedFor time.Duration) (bool, error) {
+	defer m.in()()
+	return m.model.Reopen(id, epoch, reservedFor), nil
+}
+
+// Return implements control.Store.
+func (m *Memory) Return(_ context.Context, id string, epoch int64, host string) (bool, error) {
+	defer m.in()()
+	return m.model.Return(id, epoch, host), nil
+}
+
+// Override implements control.Store.
+func (m *Memory) Override(_ context.Context, name string, o pool.Override, lasts time.Duration) (pool.OverrideVerdict, pool.Limits, error) {
+	defer m.in()()
+	v, was := m.model.Override(name, o, lasts)
+	if v == pool.Overridden {
+		m.done(o.By, control.OverrideDeed(name, o.Cap, lasts), o.Reason)
+	}
+	return v, was, nil
+}
+
+// Resume implements control.Store.
+func (m *Memory) Resume(_ context.Context, name, by, reason string) (pool.OverrideVerdict, pool.Limits, error) {
+	defer m.in()()
+	v, was := m.model.Resume(name)
+	if v == pool.Overridden {
+		m.done(by, control.ResumeDeed(name), reason)
+	}
+	return v, was, nil
+}
+
+func (m *Memory) done(by, what, reason string) {
+	m.deeds = append(m.deeds, control.Deed{At: m.model.Now(), By: by, What: what, Reason: reason})
+}
+
+// Audit implements control.Store.
+func (m *Memory) Audit(_ context.Context, limit int) ([]control.Deed, error) {
+	defer m.in()()
+	return newest(m.deeds, limit), nil
+}
+
+// newest returns the last ones first.
+func newest[T any](all []T, limit int) []T {
+	out := slices.Clone(all[max(len(all)-limit, 0):])
+	slices.Reverse(out)
+	return out
+}
+
 // Sweep implements control.Store.
 func (m *Memory) Sweep(context.Context) ([]pool.Row, error) {
 	defer m.in()()
+	m.model.Pulse()
 	return m.model.Sweep(), nil
 }
+
+// Pulse implements control.Store.
+func (m *Memory) Pulse(_ context.Context, heard []string) (pool.Pulse, error) {
+	defer m.in()()
+	for _, name := range heard {
+		if h, ok := m.hosts[name]; ok {
+			h.HeardAt = m.model.Now()
+			m.hosts[name] = h
+			m.model.HearHost(name)
+		}
+	}
+	return m.model.Pulse(), nil
+}
+
+// Attest implements control.Store.
+func (m *Memory) Attest(_ context.Context, r control.Replica) error {
+	defer m.in()()
+	r.HeardAt = m.model.Now()
+	m.replicas[r.ID] = r
+	return nil
+}
+
+// Replicas implements control.Store.
+func (m *Memory) Replicas(context.Context) ([]control.Replica, error) {
+	defer m.in()()
+	var out []control.Replica
+	for _, id := range slices.Sorted(maps.Keys(m.replicas)) {
+		if r := m.replicas[id]; m.model.Now().Since(r.HeardAt) < time.Hour {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// Hosts implements control.Store.
+func (m *Memory) Hosts(context.Context) ([]control.HostLease, error) {
+	defer m.in()()
+	var out []control.HostLease
+	for _, id := range slices.Sorted(maps.Keys(m.hosts)) {
+		out = append(out, m.hosts[id])
+	}
+	return out, nil
+}
+
+// Freed implements control.Store.
+func (m *Memory) Freed() <-chan struct{} { return nil }
 
 // Get implements control.Store.
 func (m *Memory) Get(_ context.Context, consumer, key string) (pool.Row, bool, error) {
@@ -139,7 +265,7 @@ func (m *Memory) List(_ context.Context, f control.Filter) ([]pool.Row, error) {
 
 func matches(f control.Filter, r pool.Row) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
-	return is(f.Consumer, r.Consumer) && is(f.Host, r.Host) && is(f.Class, r.Class) &&
+	return is(f.Consumer, r.Consumer) && is(f.Host, r.Host) && is(f.Class, r.Class) && is(f.Pool, r.Pool) &&
 		(len(f.States) == 0 || slices.Contains(f.States, r.State))
 }
 
@@ -150,27 +276,56 @@ func (m *Memory) Lines(context.Context) ([]pool.Line, error) {
 }
 
 // Register implements control.Store.
-func (m *Memory) Register(context.Context, string) (int64, error) {
+func (m *Memory) Register(_ context.Context, host string) (int64, error) {
 	defer m.in()()
-	return m.model.Next(), nil
+	n := m.model.Next()
+	m.hosts[host] = control.HostLease{ID: host, Incarnation: n, HeardAt: m.model.Now()}
+	m.model.HearHost(host)
+	return n, nil
 }
 
 // Config implements control.Store.
 func (m *Memory) Config(context.Context) (control.Config, error) {
 	defer m.in()()
-	return m.config, nil
+	if len(m.configs) == 0 {
+		return control.Config{}, nil
+	}
+	return m.configs[len(m.configs)-1], nil
+}
+
+// ConfigAt implements control.Store.
+func (m *Memory) ConfigAt(_ context.Context, generation int64) (c control.Config, ok bool, err error) {
+	defer m.in()()
+	if generation < 1 || generation > int64(len(m.configs)) {
+		return c, false, nil
+	}
+	return m.configs[generation-1], true, nil
+}
+
+// Configs implements control.Store.
+func (m *Memory) Configs(_ context.Context, limit int) ([]control.Config, error) {
+	defer m.in()()
+	out := newest(m.configs, limit)
+	for i := range out {
+		out[i].Document = ""
+	}
+	return out, nil
 }
 
 // Apply implements control.Store.
 func (m *Memory) Apply(_ context.Context, c control.Config, s pool.Settings) (generation int64, ok bool, err error) {
 	defer m.in()()
-	if c.Generation != m.config.Generation {
+	if c.Generation != int64(len(m.configs)) {
 		return 0, false, nil
+	}
+	if m.model.OverCeiling(s) > 0 {
+		return 0, false, control.ErrOverCeiling
 	}
 	c.Generation++
 	c.AppliedAt = m.model.Now()
-	m.config = c
+	m.configs = append(m.configs, c)
 	m.model.Configure(s)
+	m.done(c.By, control.ApplyDeed(c.Generation), "")
 	return c.Generation, true, nil
 }
 

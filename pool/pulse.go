@@ -1,0 +1,60 @@
+package pool
+
+import (
+	"slices"
+	"time"
+)
+
+// Pulse is what replicas write so that everybody knows that somebody could hear: nothing is
+// dead or over by a silence that nobody could have broken.
+type Pulse struct {
+	At         Time // last written
+	HeardSince Time // when it began to be written without a gap
+}
+
+// The times of the pulse and of hosts.
+const (
+	PulseEvery = 5 * time.Second
+	PulseGap   = 30 * time.Second // one longer than that was an outage
+	HostTTL    = 5 * time.Minute  // a host that was not heard for so long is dead
+)
+
+// beat writes the pulse. A clock that was set back makes a gap as well.
+func (p Pulse) beat(now Time) Pulse {
+	if gap := now.Since(p.At); gap > PulseGap || gap < -PulseGap {
+		p.HeardSince = now
+	}
+	return Pulse{At: now, HeardSince: p.HeardSince}
+}
+
+// heardFor says whether somebody could hear for that long without a gap, until now.
+func (p Pulse) heardFor(now Time, d time.Duration) bool {
+	p = p.beat(now)
+	return now.Since(p.HeardSince) >= d
+}
+
+// Pulse writes that somebody hears.
+func (k Clerk) Pulse() Pulse {
+	p := k.books.Pulse().beat(k.books.Now())
+	k.books.PutPulse(p)
+	return p
+}
+
+// Dead returns the hosts whose lease is over, by name: leases says when each was last heard.
+// When more than half of them fell silent together, it is the hearing that failed: none is dead.
+func Dead(leases map[string]Time, now Time, p Pulse) []string {
+	if !p.heardFor(now, HostTTL) {
+		return nil
+	}
+	var dead []string
+	for name, heard := range leases {
+		if now.Since(heard) >= HostTTL {
+			dead = append(dead, name)
+		}
+	}
+	if 2*len(dead) > len(leases) {
+		return nil
+	}
+	slices.Sort(dead)
+	return dead
+}
