@@ -57,6 +57,23 @@ type Kept struct {
 	Failed  bool
 }
 
+// Heard answers Hear with the row as it is now; OK is false when it holds no slot of that
+// epoch any more.
+type Heard struct {
+	Row    pool.Row
+	OK     bool
+	Failed bool
+}
+
+// StandPicked answers PickStand; no Host means that no host could hold it.
+type StandPicked struct{ Host string }
+
+// Stood answers Stand.
+type Stood struct{ OK bool }
+
+// StandNoted answers NoteStand, whatever came of it: the next attempt looks again.
+type StandNoted struct{}
+
 // Vacated answers Vacate.
 type Vacated struct {
 	Running bool
@@ -97,17 +114,21 @@ type Swept struct{}
 // Paused answers Pause.
 type Paused struct{}
 
-func (Claimed) event()  {}
-func (Picked) event()   {}
-func (Reserved) event() {}
-func (Regened) event()  {}
-func (Settled) event()  {}
-func (NoRoomed) event() {}
-func (Kept) event()     {}
-func (Vacated) event()  {}
-func (Moved) event()    {}
-func (RowRead) event()  {}
-func (Left) event()     {}
-func (Ended) event()    {}
-func (Swept) event()    {}
-func (Paused) event()   {}
+func (Heard) event()       {}
+func (StandPicked) event() {}
+func (Stood) event()       {}
+func (StandNoted) event()  {}
+func (Claimed) event()     {}
+func (Picked) event()      {}
+func (Reserved) event()    {}
+func (Regened) event()     {}
+func (Settled) event()     {}
+func (NoRoomed) event()    {}
+func (Kept) event()        {}
+func (Vacated) event()     {}
+func (Moved) event()       {}
+func (RowRead) event()     {}
+func (Left) event()        {}
+func (Ended) event()       {}
+func (Swept) event()       {}
+func (Paused) event()      {}

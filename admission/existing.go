@@ -6,13 +6,28 @@ import (
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
-// existing answers for a key that is admitted already. One that runs needs nothing; of an
-// unbooted one the host is asked to keep the reservation, which tells whether it is there.
+// existing answers for a key that is admitted already. One that runs needs nothing, unless
+// its host keeps its place for a restart; of an unbooted one the host is asked to keep the
+// reservation, which tells whether it is there. Without a host the store alone is asked.
 func (p *Passage) existing() Step {
-	if p.row.State == pool.Running {
+	switch {
+	case p.row.Audience != "":
+		return p.next(Effect{Do: Hear, ID: p.row.ID, Gen: p.row.Epoch})
+	case p.row.State == pool.Running && !p.row.HoldOnExit:
 		return p.reply(Answer{Kind: Yes, Row: p.row})
 	}
 	return p.next(Effect{Do: Keep, Host: p.row.Host, ID: p.row.ID, Gen: p.row.Epoch})
+}
+
+func (p *Passage) heard(e Heard) Step {
+	switch {
+	case e.Failed:
+		return p.unavailable()
+	case !e.OK:
+		return p.next(Effect{Do: Read, ID: p.row.ID})
+	}
+	p.row = e.Row
+	return p.reply(Answer{Kind: Yes, Row: p.row})
 }
 
 func (p *Passage) keptOn(e Kept) Step {
@@ -21,6 +36,8 @@ func (p *Passage) keptOn(e Kept) Step {
 		return p.unavailable()
 	case e.Gone:
 		return p.next(Effect{Do: Read, ID: p.row.ID})
+	case p.row.State == pool.Running:
+		return p.keptRunning(e)
 	case e.Silent:
 		return p.behindSilence()
 	case e.Unknown:
@@ -35,6 +52,19 @@ func (p *Passage) keptOn(e Kept) Step {
 		return p.leaveDraining()
 	}
 	p.row = e.Row
+	return p.reply(Answer{Kind: Yes, Row: p.row})
+}
+
+// keptRunning answers for one that ran when it was last heard of, and that may have been
+// re-opened for a restart since. What its host does not hold any more is on its way to its
+// end, and nothing is placed before that is written.
+func (p *Passage) keptRunning(e Kept) Step {
+	if !e.Silent && !e.Unknown && !e.Answer.Running && e.Answer.Denial != "" && e.Answer.Denial != host.OtherLife {
+		return p.reply(Answer{Kind: No, Code: api.ReservationLapsed, Row: p.row, Detail: "host " + p.row.Host + " does not hold it any more"})
+	}
+	if e.Row.ID != "" {
+		p.row = e.Row
+	}
 	return p.reply(Answer{Kind: Yes, Row: p.row})
 }
 

@@ -88,6 +88,14 @@ func (b *book) row() pool.Row {
 	if r.State.OnHost() {
 		r.Epoch, r.Host = b.gen, "other"
 	}
+	switch b.next() % 8 {
+	case 1:
+		r.Host, r.Audience = "", r.Host
+	case 2:
+		r.HoldOnExit = true
+	case 3:
+		r.StandAt, r.PresentUntil, r.HostlessSince, r.HostlessAt = "h2", 1, 1, pool.Time(1).Add(pool.StandAfter)
+	}
 	return r
 }
 
@@ -119,9 +127,17 @@ func (b *book) answer(e Effect) Event {
 		r := b.row()
 		ok := b.next()%2 == 0
 		if ok {
-			r.State, r.Host, r.Epoch = pool.Placing, "", 0
+			r.State, r.Host, r.Audience, r.Epoch = pool.Placing, "", "", 0
 		}
 		return Moved{Row: r, OK: ok, Failed: b.failed()}
+	case Hear:
+		return Heard{Row: b.row(), OK: b.next()%2 == 0, Failed: b.failed()}
+	case PickStand:
+		return StandPicked{Host: []string{"", "h1", "h2"}[b.next()%3]}
+	case Stand:
+		return Stood{OK: b.next()%2 == 0}
+	case NoteStand:
+		return StandNoted{}
 	case Read:
 		return RowRead{Row: b.row(), Found: b.next()%4 != 1, Failed: b.failed()}
 	case Sweep:
@@ -138,15 +154,21 @@ func (b *book) claimed() Event {
 	c := pool.Claimed{Verdict: verdicts[int(b.next())%len(verdicts)], Row: b.row()}
 	switch c.Verdict {
 	case pool.Granted, pool.BusyPlacing:
-		c.Row.State, c.Row.Host, c.Row.Epoch = pool.Placing, "", 0
+		c.Row.State, c.Row.Host, c.Row.Audience, c.Row.Epoch = pool.Placing, "", "", 0
 	case pool.Existing:
-		c.Row.State, c.Row.Host, c.Row.Epoch = pool.Admitted, "other", c.Row.Gen
+		c.Row.State, c.Row.Epoch = pool.Admitted, c.Row.Gen
+		if c.Row.Audience == "" {
+			c.Row.Host = "other"
+		}
 	}
 	return Claimed{Result: c, Failed: b.failed()}
 }
 
 func (b *book) picked(e Effect) Event {
 	id := []string{"", "h1", "h2", "h3", "h4", "h5", "h6", "h7"}[b.next()%8]
+	if e.Host != "" && id != "" {
+		id = e.Host
+	}
 	for _, x := range e.Exclude {
 		if x == id {
 			id = ""

@@ -9,7 +9,9 @@
 //	  │                 │ │        │ └ unknown ─▶ Release, detached; Regen ─▶ Pick
 //	  │                 │ │        └ denied ─▶ Pause ─▶ Pick, a bounded number of times
 //	  │                 │ └ no host ─▶ Sweep ─▶ Pick once more ─▶ NoRoom ─▶ place kept, or no
+//	  │                                                                    └ first of its kind for 10 s ─▶ Stand
 //	  ├ admitted, unbooted ─▶ Keep ─ lapsed, draining, silent ─▶ Move ─▶ Pick
+//	  ├ of a pool without hosts ─▶ yes; its heartbeats ─▶ Hear
 //	  └ queued, full, over quota, … ─▶ that
 //
 // A passage asks for one effect at a time and is stepped with its result; what is
@@ -65,24 +67,29 @@ func (d Do) String() string {
 }
 
 var doNames = [...]string{
-	"claim", "pick", "reserve", "regen", "settle", "no-room", "keep", "vacate", "move", "read", "sweep", "pause", "reply",
+	"claim", "pick", "reserve", "regen", "settle", "no-room", "keep", "hear", "vacate", "move", "read", "sweep", "pause",
+	"pick-stand", "stand", "note-stand", "reply",
 }
 
 // The effects. Each is answered by its own event; Reply by none.
 const (
-	Claim   Do = iota // Store.Claim
-	Pick              // Table.Pick without Exclude
-	Reserve           // ask Host for (ID, Gen) until HeardAt + BootWithin of its clock
-	Regen             // Store.Regen
-	Settle            // Store.Settle
-	NoRoom            // Store.NoRoom
-	Keep              // Store.Renew, then Host's Renew
-	Vacate            // Host's Release, and wait for its word
-	Move              // Store.Move
-	Read              // Store.ByID
-	Sweep             // ask the most promising hosts for their newest word
-	Pause             // let Pause pass
-	Reply             // the passage is over
+	Claim     Do = iota // Store.Claim
+	Pick                // Table.Pick without Exclude; with a Host: that one, if it is Table.Eligible
+	Reserve             // ask Host for (ID, Gen) until HeardAt + BootWithin of its clock
+	Regen               // Store.Regen
+	Settle              // Store.Settle
+	NoRoom              // Store.NoRoom
+	Keep                // Store.Renew, then Host's Renew
+	Hear                // Store.Hear: there is no host
+	Vacate              // Host's Release, and wait for its word
+	Move                // Store.Move
+	Read                // Store.ByID
+	Sweep               // ask the most promising hosts for their newest word
+	Pause               // let Pause pass
+	PickStand           // Table.PickStand, preferring Host
+	Stand               // ask Host to set memory aside for ID
+	NoteStand           // Store.Stand
+	Reply               // the passage is over
 )
 
 // Effect is one thing to do.
@@ -105,22 +112,25 @@ type Step struct {
 
 // Passage is the state of one.
 type Passage struct {
-	cfg     Config
-	req     Request
-	row     pool.Row
-	now     Instant
-	begun   Instant  // the first pick
-	asked   []string // hosts that have (id, Gen) closed, or may have it open
-	mute    []string // those of them that did not answer
-	tries   int
-	swept   bool
-	over    bool // the host that did not answer was the last to be asked
-	moved   bool // has moved once already
-	kept    bool // a heartbeat has asked the host already
-	reborn  bool // the host was asked by the clock of a former life
-	waits   int  // for another call's placing
-	settles int  // whose outcome is unknown
-	tally   Tally
+	cfg      Config
+	req      Request
+	row      pool.Row
+	now      Instant
+	begun    Instant  // the first pick
+	asked    []string // hosts that have (id, Gen) closed, or may have it open
+	mute     []string // those of them that did not answer
+	tries    int
+	swept    bool
+	over     bool // the host that did not answer was the last to be asked
+	moved    bool // has moved once already
+	kept     bool // a heartbeat has asked the host already
+	reborn   bool // the host was asked by the clock of a former life
+	waits    int  // for another call's placing
+	settles  int  // whose outcome is unknown
+	strayed  bool // the host where memory is set aside for it could not be asked
+	tally    Tally
+	waiting  Answer // told once memory is set aside
+	standing string // host that is asked to set it aside
 
 	detached *Effect
 }
@@ -161,6 +171,14 @@ func (p *Passage) Step(now Instant, ev Event) Step {
 		return p.vacated(e)
 	case Moved:
 		return p.movedOn(e)
+	case Heard:
+		return p.heard(e)
+	case StandPicked:
+		return p.standPicked(e)
+	case Stood:
+		return p.stood(e)
+	case StandNoted:
+		return p.next(Effect{Do: Reply, Reply: p.waiting})
 	case RowRead:
 		return p.rowRead(e)
 	case Swept:
@@ -189,6 +207,9 @@ func (p *Passage) claimed(e Claimed) Step {
 	p.row = e.Result.Row
 	switch e.Result.Verdict {
 	case pool.Granted:
+		if p.row.Audience != "" {
+			return p.reply(Answer{Kind: Yes, New: true, Row: p.row})
+		}
 		return p.place()
 	case pool.Existing:
 		return p.existing()
@@ -198,9 +219,14 @@ func (p *Passage) claimed(e Claimed) Step {
 	return p.reply(fromVerdict(e.Result))
 }
 
-// place begins to look for a host under the row's generation.
+// place begins to look for a host under the row's generation: first where memory is set
+// aside for it, if anywhere.
 func (p *Passage) place() Step {
 	p.begun, p.asked, p.mute, p.tries, p.swept = p.now, p.asked[:0], p.mute[:0], 0, false
+	if p.row.StandAt != "" {
+		p.atStand = true
+		return p.next(Effect{Do: Pick, Host: p.row.StandAt})
+	}
 	return p.pick()
 }
 
@@ -209,9 +235,14 @@ func (p *Passage) pick() Step {
 }
 
 func (p *Passage) picked(e Picked) Step {
+	atStand := p.atStand
+	p.atStand = false
 	if e.Host != "" {
 		p.asked = append(p.asked, e.Host)
 		return p.next(Effect{Do: Reserve, Host: e.Host, ID: p.row.ID, Gen: p.row.Gen})
+	}
+	if atStand {
+		return p.pick() // that host cannot be asked: look at all of them
 	}
 	p.tally.merge(e.Tally)
 	return p.lastResort()
@@ -307,6 +338,9 @@ func (p *Passage) noRoomed(e NoRoomed) Step {
 	case pool.PoolFull:
 		return p.reply(Answer{Kind: No, Code: p.tally.code(), Row: r.Row, Standing: r.Standing})
 	}
+	if r.Verdict == pool.Queued && r.Row.Starves(r.Standing) {
+		return p.standFor(fromVerdict(r))
+	}
 	return p.reply(fromVerdict(r))
 }
 
@@ -343,7 +377,7 @@ func (p *Passage) rowRead(e RowRead) Step {
 		return p.reply(gone(p.row))
 	}
 	p.row = e.Row
-	if p.req.Keep && !p.kept && p.row.State == pool.Admitted {
+	if p.req.Keep && !p.kept && (p.row.State == pool.Admitted || p.row.State == pool.Running) {
 		p.kept = true
 		return p.existing()
 	}

@@ -92,6 +92,17 @@ func (s *script) event(word, arg string, n int64) Event {
 		return Vacated{Running: arg == "running", Unknown: unknown}
 	case "moved":
 		return Moved{Row: s.row, OK: arg == "yes", Failed: failed}
+	case "heard":
+		return Heard{Row: s.row, OK: arg == "yes", Failed: failed}
+	case "stand-picked":
+		if arg == "none" {
+			arg = ""
+		}
+		return StandPicked{Host: arg}
+	case "stood":
+		return Stood{OK: arg == "yes"}
+	case "stand-noted":
+		return StandNoted{}
 	case "read":
 		return RowRead{Row: s.row, Found: arg != "missing", Failed: failed}
 	case "swept":
@@ -131,6 +142,14 @@ func rowOf(words []string) pool.Row {
 			r.Host = value
 		case "stateful":
 			r.Stateful = true
+		case "for":
+			r.Audience = value
+		case "hold-on-exit":
+			r.HoldOnExit = true
+		case "stands":
+			r.StandAt = value
+		case "starving":
+			r.PresentUntil, r.HostlessSince, r.HostlessAt = 1, 1, pool.Time(1).Add(pool.StandAfter)
 		case "booted":
 			r.RunningAt = 1
 		case "until":
@@ -184,7 +203,7 @@ func showAnswer(a Answer) string {
 		out += " " + string(a.Code)
 	}
 	if a.Kind == Yes {
-		out += fmt.Sprintf(" %s/%d at %s", a.Row.ID, a.Row.Epoch, a.Row.Host)
+		out += fmt.Sprintf(" %s/%d at %s", a.Row.ID, a.Row.Epoch, a.Row.Host+a.Row.Audience)
 	}
 	if len(a.Tally) > 0 {
 		out += fmt.Sprint(" ", map[string][]string(a.Tally))

@@ -159,6 +159,13 @@ func (r *Row) hostless(now Time) bool {
 	return r.HostlessAt != 0 && now.Since(r.HostlessAt) < HostlessFor
 }
 
+// Starves says whether the waiter is there, the first of its kind, and has found no host
+// again and again for so long that memory is to be set aside for it.
+func (r *Row) Starves(s Standing) bool {
+	return r.State == Waiting && r.PresentUntil != 0 && s.SameHostless == 0 && r.HostlessSince != 0 &&
+		r.HostlessAt.Since(r.HostlessSince) >= StandAfter
+}
+
 // TooOld says whether a waiter has waited as long as it was willing to.
 func (r *Row) TooOld(now Time) bool {
 	return r.State == Waiting && now.Since(r.QueuedAt) >= r.MaxQueueAge
