@@ -127,7 +127,7 @@ type Passage struct {
 	reborn   bool // the host was asked by the clock of a former life
 	waits    int  // for another call's placing
 	settles  int  // whose outcome is unknown
-	strayed  bool // the host where memory is set aside for it could not be asked
+	atStand  bool // the host where memory is set aside for it is being looked at
 	tally    Tally
 	waiting  Answer // told once memory is set aside
 	standing string // host that is asked to set it aside
