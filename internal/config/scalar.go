@@ -27,8 +27,11 @@ type Percent int64
 // Placement says who boots what a pool admits.
 type Placement string
 
-// OnHost is the placement on a host with an agent.
-const OnHost Placement = "host"
+// The placements.
+const (
+	OnHost Placement = "host" // on a host with an agent
+	NoHost Placement = "none" // by a substrate that demands the ticket itself
+)
 
 // Role is what a consumer may do.
 type Role string
@@ -73,7 +76,7 @@ func scalar(n *yaml.Node, p any) (text string, known bool) {
 	case *gate.ReserveUntil:
 		return decodeUntil(n, p), true
 	case *Placement:
-		return decodeWord(n, p, OnHost), true
+		return decodeWord(n, p, OnHost, NoHost), true
 	case *Role:
 		return decodeWord(n, p, RoleConsumer, RoleOperator, RoleAdmin), true
 	case *TokenHash:

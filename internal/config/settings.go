@@ -1,6 +1,10 @@
 package config
 
-import "github.com/plimsoll-project/plimsoll/pool"
+import (
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/pool"
+)
 
 // Settings are the limits that the store enforces.
 func (f *Fleet) Settings() pool.Settings {
@@ -15,6 +19,21 @@ func (f *Fleet) Settings() pool.Settings {
 		s.Quotas[q.Tenant] = int64(q.Limit)
 	}
 	return s
+}
+
+// Pool returns the pool of a name.
+func (f *Fleet) Pool(name string) (*Pool, bool) {
+	for i := range f.Pools {
+		if f.Pools[i].Name == name {
+			return &f.Pools[i], true
+		}
+	}
+	return nil, false
+}
+
+// AnyWithoutHosts says whether some pool needs no host of ours.
+func (f *Fleet) AnyWithoutHosts() bool {
+	return slices.ContainsFunc(f.Pools, func(p Pool) bool { return p.Placement == NoHost })
 }
 
 // Class returns the class of a name.

@@ -44,7 +44,8 @@ func (c call) yes(a admission.Answer) (Outcome, error) {
 	g := c.gateway
 	adm := g.show(a.Row)
 	adm.DecisionID = newID("dec")
-	if a.Row.State == pool.Admitted {
+	adm.HeartbeatMS = g.heartbeatOf(a.Row).Milliseconds()
+	if a.Row.State == pool.Admitted || (a.Row.State == pool.Running && a.Row.HoldOnExit) {
 		text, err := g.mint(a.Row)
 		if err != nil {
 			g.Log.Error("ticket not minted", "id", a.Row.ID, "err", err)
@@ -52,7 +53,6 @@ func (c call) yes(a admission.Answer) (Outcome, error) {
 		}
 		adm.Ticket = text.Reveal()
 		adm.ExpiresAt = wireTime(a.Row.ReservedUntil)
-		adm.HeartbeatMS = (g.Passage.BootWithin / 3).Milliseconds()
 	}
 	if a.New {
 		g.admitted(c, a.Row)
@@ -60,8 +60,27 @@ func (c call) yes(a admission.Answer) (Outcome, error) {
 	return Outcome{Admission: &adm, New: a.New}, nil
 }
 
+// heartbeatOf is how often a caller should keep what it has: a third of what it lives for.
+// What runs on a host lives without, unless it may be started anew.
+func (g *Gateway) heartbeatOf(r pool.Row) time.Duration {
+	now := g.storeNow()
+	switch {
+	case r.Audience != "" && r.State == pool.Admitted:
+		return max(min(r.LiveUntil, r.ReservedUntil).Since(now), 0) / 3
+	case r.Audience != "":
+		return max(r.LiveUntil.Since(now), 0) / 3
+	case r.State == pool.Admitted || r.HoldOnExit:
+		return g.Passage.BootWithin / 3
+	}
+	return 0
+}
+
 func (g *Gateway) mint(r pool.Row) (ticket.Text, error) {
-	keys, err := g.audience(r.Host)
+	audience := r.Host
+	if r.Audience != "" {
+		audience = ticket.ForSubstrate(r.Audience)
+	}
+	keys, err := g.audience(audience)
 	if err != nil {
 		return "", err
 	}

@@ -51,7 +51,7 @@ type Gateway struct {
 	Options
 	fleet       atomic.Pointer[loaded]
 	storeOffset atomic.Int64 // ms that the store's clock is ahead of Now
-	receipts    hint.ReceiptKeys
+	receipts    atomic.Pointer[hint.ReceiptKeys]
 	wakes       waker
 	stopping    chan struct{} // closed by Stop
 	sweep       sweeper
@@ -80,19 +80,28 @@ type attached struct {
 
 // New returns a replica that knows no host and no limits: Load and Attach follow.
 func New(o Options) (*Gateway, error) {
-	receipts, err := hint.NewReceiptKeys(o.Keys)
-	if err != nil {
-		return nil, err
-	}
-	return &Gateway{
+	g := &Gateway{
 		Options:  o,
-		receipts: receipts,
 		stopping: make(chan struct{}),
 		table:    table.New(o.Table),
 		hosts:    map[string]*attached{},
-		keys:     map[string]ticket.AudienceKeys{},
 		rates:    map[string]*rate{},
-	}, nil
+	}
+	return g, g.SetKeys(o.Keys)
+}
+
+// SetKeys takes other ticket keys in force, as a step of their rotation. What was minted
+// under a key that is still among them stays good.
+func (g *Gateway) SetKeys(ring ticket.Keyring) error {
+	receipts, err := hint.NewReceiptKeys(ring)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.Keys, g.keys = ring, map[string]ticket.AudienceKeys{}
+	g.mu.Unlock()
+	g.receipts.Store(&receipts)
+	return nil
 }
 
 // Load takes over the configuration in force in the store.
@@ -141,7 +150,7 @@ func (g *Gateway) Authenticate(tokenSHA256 [32]byte) (*config.Consumer, bool) {
 // Stop answers every held long poll, so that callers turn to another address. Call it once.
 func (g *Gateway) Stop() { close(g.stopping) }
 
-// audience returns the keys for one host's tickets.
+// audience returns the keys for the tickets of one host, or of one substrate.
 func (g *Gateway) audience(hostID string) (ticket.AudienceKeys, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -150,7 +159,7 @@ func (g *Gateway) audience(hostID string) (ticket.AudienceKeys, error) {
 	}
 	keys, err := g.Keys.Audience(hostID)
 	if err != nil {
-		return ticket.AudienceKeys{}, fmt.Errorf("derive the keys of host %s: %w", hostID, err)
+		return ticket.AudienceKeys{}, fmt.Errorf("derive the keys of %s: %w", hostID, err)
 	}
 	g.keys[hostID] = keys
 	return keys, nil

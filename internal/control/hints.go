@@ -93,7 +93,7 @@ func (c call) appoint(poolName, key string, position int64) appointment {
 	a := appointment{retry: retry, poll: hint.PollAfter(retry, LongestPoll)}
 	now := g.storeNow().Wall()
 	held := c.held(key).Again(now, now.Add(retry))
-	text, err := g.receipts.AppendMint(nil, held, c.who.Name, key)
+	text, err := g.receipts.Load().AppendMint(nil, held, c.who.Name, key)
 	if err != nil {
 		g.Log.Error("receipt not minted", "err", err)
 	}
@@ -106,7 +106,7 @@ func (c call) held(key string) hint.Receipt {
 	if c.receipt == "" {
 		return hint.Receipt{}
 	}
-	r, err := c.gateway.receipts.Parse(c.receipt, c.who.Name, key)
+	r, err := c.gateway.receipts.Load().Parse(c.receipt, c.who.Name, key)
 	if err != nil {
 		return hint.Receipt{}
 	}

@@ -207,7 +207,7 @@ func (t *tending) reconcile(ctx context.Context) {
 		return
 	}
 	g.holds(t.link.ID(), rows)
-	_, ends, err := t.link.Holding(ctx)
+	held, ends, err := t.link.Holding(ctx)
 	if err != nil {
 		g.Log.Debug("host not reconciled", "host", t.link.ID(), "err", err)
 		return
@@ -220,7 +220,52 @@ func (t *tending) reconcile(ctx context.Context) {
 			g.Log.Warn("admission not reconciled", "id", r.ID, "err", err)
 		}
 	}
+	t.compare(ctx, rows, held)
 	t.write(ctx)
+}
+
+// compare looks after what runs on the host without a row that says so.
+func (t *tending) compare(ctx context.Context, rows []pool.Row, held []host.Sandbox) {
+	known := map[host.Ref]bool{}
+	for _, r := range rows {
+		known[host.Ref{ID: r.ID, Epoch: r.Epoch}] = true
+	}
+	for i := range held {
+		s := &held[i]
+		if ref := (host.Ref{ID: s.ID, Epoch: s.Epoch}); known[ref] || s.Stopping {
+			continue
+		}
+		if err := t.unexpected(ctx, s); err != nil && ctx.Err() == nil {
+			t.gateway.Log.Warn("sandbox not reconciled", "id", s.ID, "host", t.link.ID(), "err", err)
+		}
+	}
+}
+
+// unexpected settles what a host runs and the store, by an older word, did not place there.
+// A lost admission that nobody superseded is running again. What was superseded, or has
+// ended, is stopped when it is stateless; a stateful one is for a person. An admission that
+// the store does not know at all may be one that the store has lost, so it is left alone:
+// plimsoll reconcile says what to do about it.
+func (t *tending) unexpected(ctx context.Context, s *host.Sandbox) error {
+	g := t.gateway
+	row, found, err := g.Store.ByID(ctx, s.ID)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		g.Log.Error("a sandbox runs whose admission the store does not know; see plimsoll reconcile", "id", s.ID, "host", t.link.ID())
+	case row.State == pool.Lost && row.Epoch == s.Epoch:
+		_, err = g.Store.Return(ctx, s.ID, s.Epoch, t.link.ID())
+		return err
+	case row.Epoch > s.Epoch || (row.Epoch == s.Epoch && row.State.Ended()):
+		if s.Ask.Stateful {
+			g.Log.Error("a stateful sandbox runs that was superseded or has ended; look at it, then stop it", "id", s.ID, "host", t.link.ID())
+			return nil
+		}
+		_, err = t.link.Do(ctx, host.Release{ID: s.ID, Gen: s.Epoch})
+		return err
+	}
+	return nil
 }
 
 // settle brings one row in line with its host's word.
@@ -239,6 +284,9 @@ func (t *tending) settle(ctx context.Context, r pool.Row) error {
 		return t.pursue(ctx, r)
 	case running && r.State == pool.Admitted:
 		_, err = t.gateway.Store.Track(ctx, r.ID, r.Epoch)
+		return err
+	case reserved && r.State == pool.Running && r.HoldOnExit:
+		_, err = t.gateway.Store.Reopen(ctx, r.ID, r.Epoch, t.gateway.Passage.BootWithin)
 		return err
 	}
 	return nil

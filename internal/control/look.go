@@ -222,6 +222,9 @@ func (g *Gateway) Ready(ctx context.Context) error {
 	if err := g.Store.Ping(ctx); err != nil {
 		return api.Refuse(api.Unavailable, "the store cannot be written: %s", err)
 	}
+	if g.Fleet().AnyWithoutHosts() {
+		return nil
+	}
 	for _, link := range g.links() {
 		if _, _, silent := g.link(link.ID()); !silent {
 			return nil

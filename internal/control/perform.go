@@ -64,6 +64,13 @@ func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Eve
 		return admission.NoRoomed{Result: c, Failed: d.failed(err)}
 	case admission.Keep:
 		return d.keep(ctx, e)
+	case admission.Hear:
+		row, ok, err := store.Hear(ctx, e.ID, e.Gen)
+		return admission.Heard{Row: row, OK: ok, Failed: d.failed(err)}
+	case admission.NoteStand:
+		_, err := store.Stand(ctx, e.ID, e.Host)
+		d.failed(err)
+		return admission.StandNoted{}
 	case admission.Vacate:
 		return d.gateway.vacate(ctx, e)
 	case admission.Move:
@@ -257,6 +264,9 @@ func (g *Gateway) leave(ctx context.Context, e admission.Effect) admission.Event
 	case admission.Leave:
 		row, found, err := g.Store.Leave(ctx, e.ID)
 		now, errNow := g.Store.Now(ctx)
+		if row.State == pool.Released && row.EndedAt == now && row.Booted() {
+			g.freed(row.Pool)
+		}
 		return admission.Left{Row: row, Found: found, Now: now, Failed: g.failed(cmp.Or(err, errNow), "id", e.ID)}
 	case admission.Vacate:
 		return g.vacate(ctx, e)

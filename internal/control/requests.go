@@ -42,7 +42,10 @@ func (g *Gateway) Admit(ctx context.Context, who *config.Consumer, q api.Admissi
 	if err != nil {
 		return Outcome{}, g.refused(err, who, q.Class, "")
 	}
-	if err := g.possible(&req.Ask, &pin); err != nil {
+	if !g.withoutHosts(req.Claim.Pool) {
+		err = g.possible(&req.Ask, &pin)
+	}
+	if err != nil {
 		return Outcome{}, g.refused(err, who, q.Class, req.Claim.Pool)
 	}
 	c := call{gateway: g, who: who, ask: req.Ask, key: q.Key, receipt: q.Receipt}
@@ -125,6 +128,12 @@ func pinOf(who *config.Consumer, pin *api.HostPin) (table.PickOptions, error) {
 	return table.PickOptions{Require: pin.ID}, nil
 }
 
+// withoutHosts says whether what a pool admits is booted by a substrate, and not by hosts of ours.
+func (g *Gateway) withoutHosts(name string) bool {
+	p, ok := g.Fleet().Pool(name)
+	return ok && p.Placement == config.NoHost
+}
+
 // possible refuses what no registered host could ever hold, silent and cordoned ones
 // included, before anything is claimed. It never queues. A host that was not measured yet
 // could hold anything, so far as is known: a never must not come from ignorance.
@@ -176,7 +185,7 @@ func (g *Gateway) Attempt(ctx context.Context, who *config.Consumer, key string,
 		if answer.Kind != admission.Wait || !held {
 			return c.finish(answer)
 		}
-		g.wakes.failed(me, answer.Row.WaitingFor, had)
+		g.wakes.failed(me, answer.Row.WaitingFor, answer.Standing.Free() > 0, had)
 		had = g.hold(ctx, me, deadline)
 		if ctx.Err() != nil {
 			g.hangUp(ctx, row.ID)

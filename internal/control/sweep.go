@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/table"
 )
 
@@ -107,7 +108,7 @@ func (g *Gateway) promising(ask *gate.Ask, pin *table.PickOptions) []Link {
 }
 
 // SweepUntil keeps the store tidy until ctx ends: lost placings, waiters out of patience,
-// rows that ended a day ago.
+// slots of which nothing is heard, dead hosts, rows that ended a day ago.
 func (g *Gateway) SweepUntil(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -120,6 +121,11 @@ func (g *Gateway) SweepUntil(ctx context.Context) {
 		changed, err := g.Store.Sweep(ctx)
 		if err != nil && ctx.Err() == nil {
 			g.Log.Warn("sweep failed; the next one makes up for it", "err", err)
+		}
+		for _, r := range changed {
+			if r.State == pool.Expired || r.State == pool.Lost {
+				g.freed(r.Pool)
+			}
 		}
 		if len(changed) > 0 {
 			g.wakes.wake()

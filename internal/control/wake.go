@@ -11,8 +11,8 @@ import (
 // waker gives the callers whose long polls are held here their turn when something may
 // have become free. Who is next is the store's business: whoever has the turn claims, and
 // then passes it on to the next of its pool, in the order of the places. It stops at the
-// first who lacks a slot, since nobody behind that one could have one either, and goes by
-// those of a kind that just found no host. So what was freed costs as many claims as it
+// first who lacks a slot while none is free, since nobody behind that one could have one
+// either, and goes by those of a kind that just found no host. So what was freed costs as many claims as it
 // serves, and one more; not one for each poll that is held.
 //
 // A turn is a hint that saves time. Where it is lost, each waiter tries every presentEvery.
@@ -71,11 +71,12 @@ func (k *waker) leave(w *waiter) {
 }
 
 // failed notes what a waiter still lacks, and passes on the turn that it had, if any.
-func (k *waker) failed(w *waiter, lacks string, had *turn) {
+// With shares a slot may be free that this one cannot have, and the next can.
+func (k *waker) failed(w *waiter, lacks string, anyFree bool, had *turn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	w.lacks = lacks
-	if had == nil || lacks == pool.ForSlot {
+	if had == nil || (lacks == pool.ForSlot && !anyFree) {
 		return
 	}
 	if lacks == pool.ForHost {

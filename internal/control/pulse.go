@@ -1,0 +1,54 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// PulseUntil writes that this replica hears, and which hosts it heard, until ctx ends. It
+// also wakes who waits here when another replica freed something.
+func (g *Gateway) PulseUntil(ctx context.Context) {
+	tick := time.NewTicker(pool.PulseEvery)
+	defer tick.Stop()
+	since := g.Now()
+	for {
+		began := g.Now()
+		if _, err := g.Store.Pulse(ctx, g.heardSince(since)); err == nil {
+			since = began
+		} else if ctx.Err() == nil {
+			g.Log.Warn("pulse not written; a gap of 30 s gives every slot its time again", "err", err)
+		}
+		if !g.wakeUntil(ctx, tick.C) {
+			return
+		}
+	}
+}
+
+// wakeUntil passes on what other replicas free, until the next pulse is due.
+func (g *Gateway) wakeUntil(ctx context.Context, tick <-chan time.Time) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick:
+			return true
+		case <-g.Store.Freed():
+			g.wakes.wake()
+		}
+	}
+}
+
+// heardSince names the hosts whose word has come since then.
+func (g *Gateway) heardSince(then time.Duration) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var heard []string
+	for id, a := range g.hosts {
+		if a.heard && a.heardAt >= then {
+			heard = append(heard, id)
+		}
+	}
+	return heard
+}
