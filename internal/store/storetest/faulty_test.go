@@ -37,6 +37,7 @@ func TestMemory(t *testing.T) {
 	for name, part := range map[string]func(*testing.T, Opened){
 		"config": testConfig, "list": testList, "not loaded": testNotLoaded, "last slot": testLastSlot,
 		"quota over pools": testQuotaOverPools, "same key": testSameKey, "churn": testChurn, "crowd": testCrowd,
+		"burst against a share": testBurstAgainstAShare,
 	} {
 		t.Run(name, func(t *testing.T) { part(t, fresh()) })
 	}

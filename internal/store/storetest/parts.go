@@ -41,7 +41,7 @@ func testConfig(t *testing.T, o Opened) {
 		t.Errorf("config %+v %v", got, err)
 	}
 	lines, err := s.Lines(t.Context())
-	if diff := cmp.Diff([]pool.Line{{Name: "p", Limits: pool.Limits{Cap: 2, MaxWaiting: 2}}}, lines); diff != "" || err != nil {
+	if diff := cmp.Diff([]pool.Line{{Name: "p", Limits: pool.Limits{Cap: 2, MaxWaiting: 2}, Held: map[pool.Holder]int64{}}}, lines); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 }

@@ -33,6 +33,7 @@ func Run(t *testing.T, fresh func(testing.TB) Opened) {
 	t.Run("same key", func(t *testing.T) { testSameKey(t, fresh(t)) })
 	t.Run("churn below the cap", func(t *testing.T) { testChurn(t, fresh(t)) })
 	t.Run("crowd", func(t *testing.T) { testCrowd(t, fresh(t)) })
+	t.Run("burst against a share", func(t *testing.T) { testBurstAgainstAShare(t, fresh(t)) })
 	t.Run("gone callers", func(t *testing.T) { testGoneCallers(t, fresh(t)) })
 	t.Run("close", func(t *testing.T) { testClose(t, fresh(t)) })
 }
