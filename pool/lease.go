@@ -1,6 +1,9 @@
 package pool
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // This file is about slots that no host answers for (placement: none). They live by what
 // is heard of them: their caller's heartbeat, or whoever can list what runs.
@@ -50,13 +53,14 @@ func (k Clerk) Hear(id string, epoch int64) (Row, bool) {
 // configuration, or may be placed on hosts by now.
 func (k Clerk) lives(r *Row) Limits {
 	l, _ := k.books.Limits(r.Pool)
-	if l.SlotTTL == 0 {
-		l.SlotTTL = DefaultSlotTTL
-	}
-	if l.TicketTTL == 0 {
-		l.TicketTTL = DefaultTicketTTL
-	}
+	l.fill()
 	return l
+}
+
+// fill puts defaults in for what a pool that is placed on hosts does not say.
+func (l *Limits) fill() {
+	l.SlotTTL = cmp.Or(l.SlotTTL, DefaultSlotTTL)
+	l.TicketTTL = cmp.Or(l.TicketTTL, DefaultTicketTTL)
 }
 
 // Redemption is a substrate's wish to boot what a ticket stands for.
@@ -145,14 +149,4 @@ func (k Clerk) seen(id string, epoch int64) bool {
 		return true
 	})
 	return ok
-}
-
-// overdue says whether nothing was heard of a slot without a host for as long as it lives,
-// although it could have been: an outage in which nobody could hear gives it its time again.
-func (k Clerk) overdue(r *Row) bool {
-	if !r.live() {
-		return false
-	}
-	now, l := k.books.Now(), k.lives(r)
-	return now >= r.LiveUntil && k.books.Pulse().heardFor(now, l.SlotTTL)
 }

@@ -1,9 +1,6 @@
 package pool
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Regen gives a placing a new generation; zero when it no longer is at the old one.
 func (k Clerk) Regen(id string, gen int64) int64 {
@@ -141,44 +138,4 @@ func (k Clerk) End(id string, epoch int64, to State, reason string) (written, ag
 		return written
 	})
 	return written, again
-}
-
-// Sweep undoes placings whose replica was lost, ends waiters that are out of patience and
-// slots of which nothing is heard, loses what is on dead hosts, and forgets rows that ended
-// a day ago, among these ids. It returns what it changed, as it is now; a placing that left
-// nothing behind is told as released.
-func (k Clerk) Sweep(ids []string) []Row {
-	var changed []Row
-	dead := Dead(k.books.Leases(), k.books.Now(), k.books.Pulse())
-	for _, id := range slices.Sorted(slices.Values(ids)) {
-		if r := k.books.ByID(id); r != nil && k.sweep(r, dead) {
-			changed = append(changed, *r)
-		}
-	}
-	return changed
-}
-
-func (k Clerk) sweep(r *Row, dead []string) bool {
-	now := k.books.Now()
-	switch {
-	case r.State == Placing && now.Since(r.PlacingAt) >= PlacingFor:
-		if !r.NoRoom(now, false, false, 0) {
-			k.books.Remove(r)
-			r.end(now, Released, "removed by the sweep")
-			return true
-		}
-	case r.TooOld(now):
-		r.GiveUp(now)
-	case k.overdue(r):
-		r.end(now, Expired, "nothing was heard of it for slot_ttl")
-	case r.State.OnHost() && !r.Stateful && slices.Contains(dead, r.Host):
-		r.end(now, Lost, "its host is dead")
-	case r.State.Ended() && now.Since(r.EndedAt) >= KeepEnded:
-		k.books.Remove(r)
-		return true
-	default:
-		return false
-	}
-	k.books.Put(r)
-	return true
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/table"
@@ -232,7 +233,7 @@ func (t *tending) compare(ctx context.Context, rows []pool.Row, held []host.Sand
 	}
 	for i := range held {
 		s := &held[i]
-		if ref := (host.Ref{ID: s.ID, Epoch: s.Epoch}); known[ref] || s.Stopping {
+		if s.Stopping || known[host.Ref{ID: s.ID, Epoch: s.Epoch}] {
 			continue
 		}
 		if err := t.unexpected(ctx, s); err != nil && ctx.Err() == nil {
@@ -242,30 +243,27 @@ func (t *tending) compare(ctx context.Context, rows []pool.Row, held []host.Sand
 }
 
 // unexpected settles what a host runs and the store, by an older word, did not place there.
-// A lost admission that nobody superseded is running again. What was superseded, or has
-// ended, is stopped when it is stateless; a stateful one is for a person. An admission that
-// the store does not know at all may be one that the store has lost, so it is left alone:
-// plimsoll reconcile says what to do about it.
+// What the store does not know at all it may have lost, so that is left to a person.
 func (t *tending) unexpected(ctx context.Context, s *host.Sandbox) error {
 	g := t.gateway
 	row, found, err := g.Store.ByID(ctx, s.ID)
-	switch {
-	case err != nil:
-		return err
-	case !found:
-		g.Log.Error("a sandbox runs whose admission the store does not know; see plimsoll reconcile", "id", s.ID, "host", t.link.ID())
-	case row.State == pool.Lost && row.Epoch == s.Epoch:
-		_, err = g.Store.Return(ctx, s.ID, s.Epoch, t.link.ID())
-		return err
-	case row.Epoch > s.Epoch || (row.Epoch == s.Epoch && row.State.Ended()):
-		if s.Ask.Stateful {
-			g.Log.Error("a stateful sandbox runs that was superseded or has ended; look at it, then stop it", "id", s.ID, "host", t.link.ID())
-			return nil
-		}
-		_, err = t.link.Do(ctx, host.Release{ID: s.ID, Gen: s.Epoch})
+	if err != nil {
 		return err
 	}
-	return nil
+	known := &row
+	if !found {
+		known = nil
+	}
+	ref := host.Ref{ID: s.ID, Epoch: s.Epoch}
+	switch m := admission.CompareHeld(t.link.ID(), ref, s.Ask.Stateful, true, known); m {
+	case admission.Agreed:
+		return nil
+	case admission.Unknown, admission.Stranded:
+		g.Log.Error("a sandbox runs that should not; plimsoll reconcile says what to do", "mismatch", m, "id", s.ID, "host", t.link.ID())
+		return nil
+	default:
+		return t.mend(ctx, m, ref)
+	}
 }
 
 // settle brings one row in line with its host's word.
@@ -275,35 +273,42 @@ func (t *tending) settle(ctx context.Context, r pool.Row) error {
 		return nil
 	}
 	reserved, running, err := t.link.Holds(ctx, ref)
-	switch {
-	case err != nil:
-		return err
-	case !reserved && !running:
-		t.ends[ref] = host.End{ID: r.ID, Epoch: r.Epoch, How: lostHow(r), Reason: "the host does not hold it any more"}
-	case r.State == pool.Releasing:
-		return t.pursue(ctx, r)
-	case running && r.State == pool.Admitted:
-		_, err = t.gateway.Store.Track(ctx, r.ID, r.Epoch)
-		return err
-	case reserved && r.State == pool.Running && r.HoldOnExit:
-		_, err = t.gateway.Store.Reopen(ctx, r.ID, r.Epoch, t.gateway.Passage.BootWithin)
+	if err != nil {
 		return err
 	}
-	return nil
+	return t.mend(ctx, admission.CompareRow(&r, reserved, running), ref)
 }
 
-func lostHow(r pool.Row) host.Outcome {
-	if r.Booted() || r.State == pool.Releasing {
-		return host.Exited
+// mend carries out the remedy of a mismatch. Each is guarded by the epoch.
+func (t *tending) mend(ctx context.Context, m admission.Mismatch, ref host.Ref) (err error) {
+	g := t.gateway
+	switch m {
+	case admission.Unheld:
+		t.ends[ref] = host.End{ID: ref.ID, Epoch: ref.Epoch, How: host.Lapsed, Reason: unheldReason}
+	case admission.EndUnseen:
+		t.ends[ref] = host.End{ID: ref.ID, Epoch: ref.Epoch, How: host.Exited, Reason: unheldReason}
+	case admission.Unreleased:
+		return t.pursue(ctx, ref)
+	case admission.BootUnseen:
+		_, err = g.Store.Track(ctx, ref.ID, ref.Epoch)
+	case admission.ReopenUnseen:
+		_, err = g.Store.Reopen(ctx, ref.ID, ref.Epoch, g.Passage.BootWithin)
+	case admission.LostAlive:
+		_, err = g.Store.Return(ctx, ref.ID, ref.Epoch, t.link.ID())
+	case admission.Superseded:
+		_, err = t.link.Do(ctx, host.Release{ID: ref.ID, Gen: ref.Epoch})
+	case admission.Agreed, admission.Unknown, admission.Stranded:
 	}
-	return host.Lapsed
+	return err
 }
+
+const unheldReason = "the host does not hold it any more"
 
 // pursue asks again for a release whose caller may be gone.
-func (t *tending) pursue(ctx context.Context, r pool.Row) error {
-	answer, err := t.link.Do(ctx, host.Release{ID: r.ID, Gen: r.Epoch})
+func (t *tending) pursue(ctx context.Context, ref host.Ref) error {
+	answer, err := t.link.Do(ctx, host.Release{ID: ref.ID, Gen: ref.Epoch})
 	if err == nil && !answer.Running {
-		t.ends[host.Ref{ID: r.ID, Epoch: r.Epoch}] = host.End{ID: r.ID, Epoch: r.Epoch, How: host.Exited, Reason: "released by the caller"}
+		t.ends[ref] = host.End{ID: ref.ID, Epoch: ref.Epoch, How: host.Exited, Reason: "released by the caller"}
 	}
 	return err
 }
