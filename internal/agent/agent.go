@@ -291,15 +291,14 @@ func (a *Agent) Verdict(ctx context.Context) (host.Verdict, error) {
 	return v, nil
 }
 
-// Holding is every sandbox that the host charges, and every end that nobody has written.
-func (a *Agent) Holding(ctx context.Context) ([]host.Sandbox, []host.End, error) {
-	var sandboxes []host.Sandbox
-	var ends []host.End
-	look := func(h *host.Host) { sandboxes, ends = h.View().Sandboxes, h.Unwritten() }
+// Holding is all that the host answers for.
+func (a *Agent) Holding(ctx context.Context) (host.Held, error) {
+	var held host.Held
+	look := func(h *host.Host) { held = h.Held() }
 	if err := a.ask(ctx, request{look: look, firm: true}).err; err != nil {
-		return nil, nil, err
+		return host.Held{}, err
 	}
-	return sandboxes, ends, nil
+	return held, nil
 }
 
 // Holds says what the host has of a placement now.

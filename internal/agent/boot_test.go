@@ -412,7 +412,7 @@ func TestAfterTheEnd(t *testing.T) {
 	if _, err := r.View(t.Context()); !errors.Is(err, agent.ErrStopped) {
 		t.Errorf("View: %v", err)
 	}
-	if _, _, err := r.Holding(t.Context()); !errors.Is(err, agent.ErrStopped) {
+	if _, err := r.Holding(t.Context()); !errors.Is(err, agent.ErrStopped) {
 		t.Errorf("Holding: %v", err)
 	}
 	for {

@@ -95,7 +95,7 @@ func TestAFullDisk(t *testing.T) {
 
 	unix.Kill(pid, unix.SIGKILL)
 	r.eventually("it to end", func() bool { _, there := r.sandbox("runs"); return !there })
-	if _, _, err := r.Holding(t.Context()); !errors.Is(err, unix.ENOSPC) {
+	if _, err := r.Holding(t.Context()); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("a replica hears of what a restart would forget: %v", err)
 	}
 	r.hearsNothing(feed, "runs")

@@ -54,11 +54,11 @@ func TestRestart(t *testing.T) {
 func (r *rig) told(id string, how host.Outcome, says string) {
 	r.t.Helper()
 	r.eventually("the end of "+id, func() bool {
-		_, ends, err := r.Holding(r.t.Context())
+		held, err := r.Holding(r.t.Context())
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		for _, e := range ends {
+		for _, e := range held.Ends {
 			if e.ID == id {
 				if e.How != how || !strings.Contains(e.Reason, says) {
 					r.t.Errorf("end %+v, want %s, %q", e, how, says)
@@ -116,8 +116,8 @@ func TestWhatHappenedMeanwhile(t *testing.T) {
 		}
 	}
 	r.restart()
-	if _, ends, err := r.Holding(t.Context()); err != nil || len(ends) != 0 {
-		t.Errorf("told again: %+v %v", ends, err)
+	if held, err := r.Holding(t.Context()); err != nil || len(held.Ends) != 0 {
+		t.Errorf("told again: %+v %v", held.Ends, err)
 	}
 }
 

@@ -23,7 +23,7 @@ type Link interface {
 	Do(ctx context.Context, ev host.Event) (host.Answer, error)
 	Verdict(ctx context.Context) (host.Verdict, error)
 	View(ctx context.Context) (host.View, error)
-	Holding(ctx context.Context) ([]host.Sandbox, []host.End, error)
+	Holding(ctx context.Context) (host.Held, error)
 	Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error)
 }
 

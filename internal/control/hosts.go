@@ -208,12 +208,12 @@ func (t *tending) reconcile(ctx context.Context) {
 		return
 	}
 	g.holds(t.link.ID(), rows)
-	held, ends, err := t.link.Holding(ctx)
+	held, err := t.link.Holding(ctx)
 	if err != nil {
 		g.Log.Debug("host not reconciled", "host", t.link.ID(), "err", err)
 		return
 	}
-	for _, e := range ends {
+	for _, e := range held.Ends {
 		t.ends[host.Ref{ID: e.ID, Epoch: e.Epoch}] = e
 	}
 	for _, r := range rows {
@@ -221,7 +221,7 @@ func (t *tending) reconcile(ctx context.Context) {
 			g.Log.Warn("admission not reconciled", "id", r.ID, "err", err)
 		}
 	}
-	t.compare(ctx, rows, held)
+	t.compare(ctx, rows, held.Sandboxes)
 	t.write(ctx)
 }
 

@@ -529,11 +529,10 @@ func (h *fakeHost) View(ctx context.Context) (host.View, error) {
 }
 
 // Holding implements control.Link.
-func (h *fakeHost) Holding(ctx context.Context) ([]host.Sandbox, []host.End, error) {
+func (h *fakeHost) Holding(ctx context.Context) (host.Held, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	v, err := ask(ctx, h, "Holding", func(h *host.Host) host.News { return host.News{Ends: h.Unwritten()} })
-	return nil, v.Ends, err
+	return ask(ctx, h, "Holding", (*host.Host).Held)
 }
 
 // Holds implements control.Link.

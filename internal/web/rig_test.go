@@ -299,10 +299,7 @@ func (h *fakeHost) Verdict(context.Context) (host.Verdict, error) {
 
 func (h *fakeHost) View(context.Context) (host.View, error) { return look(h, (*host.Host).View) }
 
-func (h *fakeHost) Holding(context.Context) ([]host.Sandbox, []host.End, error) {
-	ends, err := look(h, (*host.Host).Unwritten)
-	return nil, ends, err
-}
+func (h *fakeHost) Holding(context.Context) (host.Held, error) { return look(h, (*host.Host).Held) }
 
 func (h *fakeHost) Holds(_ context.Context, ref host.Ref) (reserved, running bool, err error) {
 	_, err = look(h, func(h *host.Host) bool {

@@ -1,0 +1,236 @@
+package control
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// Finding is one thing on which the store, the hosts and the clock disagree.
+type Finding struct {
+	What   string // an admission.Mismatch, a pool.Untidy, or one of those below
+	Ref    host.Ref
+	Key    string
+	Host   string // whose word it is; empty where none is asked
+	State  pool.State
+	Deed   string // what mends it; empty: nothing that a program should do by itself
+	Mended bool
+	Err    string
+}
+
+// What else may be found.
+const (
+	EndUntold = "end_untold" // the host still tells an end that the store has, or should have
+	Unheard   = "unheard"    // the store has it on a host that cannot be asked
+)
+
+// ReconcileOptions say how far to go.
+type ReconcileOptions struct {
+	DryRun bool // find, and mend nothing
+	// StopUnknown stops stateless sandboxes of which the store knows nothing. Without it
+	// they are only shown: after a store was restored from a backup they may be everybody's.
+	StopUnknown bool
+}
+
+// Reconcile compares the store, the hosts and the clock with each other, in both
+// directions, and mends what it finds. The sweep and the hosts' own comparison do the same
+// by themselves every 10 s; this shows it, and does what they leave to a person.
+func (g *Gateway) Reconcile(ctx context.Context, o ReconcileOptions) ([]Finding, error) {
+	rows, err := g.Store.List(ctx, Filter{States: living()})
+	if err != nil {
+		return nil, api.Refuse(api.Unavailable, "the store could not be read")
+	}
+	r := reconciling{gateway: g, options: o}
+	byHost := map[string][]pool.Row{}
+	for _, row := range rows {
+		if row.Host != "" {
+			byHost[row.Host] = append(byHost[row.Host], row)
+		}
+	}
+	for _, link := range g.links() {
+		r.host(ctx, link, byHost[link.ID()])
+		delete(byHost, link.ID())
+	}
+	for _, id := range slices.Sorted(maps.Keys(byHost)) {
+		for i := range byHost[id] {
+			r.found(finding(Unheard, id, &byHost[id][i]))
+		}
+	}
+	return r.findings, r.tidy(ctx, rows)
+}
+
+// living are the states of rows that are not over.
+func living() []pool.State {
+	return slices.DeleteFunc(pool.States(), pool.State.Ended)
+}
+
+type reconciling struct {
+	gateway  *Gateway
+	options  ReconcileOptions
+	findings []Finding
+}
+
+func finding(what, at string, r *pool.Row) Finding {
+	return Finding{What: what, Ref: host.Ref{ID: r.ID, Epoch: r.Epoch}, Key: r.Key, Host: at, State: r.State}
+}
+
+func (r *reconciling) found(f Finding) *Finding {
+	r.findings = append(r.findings, f)
+	return &r.findings[len(r.findings)-1]
+}
+
+// deeds: mismatch -> what mends it.
+var deeds = map[admission.Mismatch]string{
+	admission.Unheld:       "end it as expired",
+	admission.EndUnseen:    "end it as released",
+	admission.BootUnseen:   "write that it runs",
+	admission.ReopenUnseen: "write that it is kept for a restart",
+	admission.Unreleased:   "release it on its host again",
+	admission.LostAlive:    "write that it runs again",
+	admission.Superseded:   "stop it on its host",
+}
+
+// host compares one host with the rows that the store has there, which are older.
+func (r *reconciling) host(ctx context.Context, link Link, rows []pool.Row) {
+	t := &tending{gateway: r.gateway, link: link, ends: map[host.Ref]host.End{}}
+	held, err := link.Holding(ctx)
+	if err != nil {
+		for i := range rows {
+			r.found(finding(Unheard, link.ID(), &rows[i])).Err = err.Error()
+		}
+		return
+	}
+	known := map[host.Ref]bool{}
+	r.untold(ctx, t, held.Ends)
+	for i := range rows {
+		row := &rows[i]
+		ref := host.Ref{ID: row.ID, Epoch: row.Epoch}
+		known[ref] = true
+		reserved, running, err := link.Holds(ctx, ref)
+		if _, told := t.ends[ref]; err == nil && !told {
+			r.mismatch(ctx, t, admission.CompareRow(row, reserved, running), finding("", link.ID(), row))
+		}
+	}
+	for i := range held.Sandboxes {
+		if s := &held.Sandboxes[i]; !s.Stopping {
+			r.held(ctx, t, known, host.Ref{ID: s.ID, Epoch: s.Epoch}, s.Ask.Stateful, true)
+		}
+	}
+	for _, ref := range held.Reserved {
+		r.held(ctx, t, known, ref, false, false)
+	}
+}
+
+// held judges what the host holds and the rows did not say.
+func (r *reconciling) held(ctx context.Context, t *tending, known map[host.Ref]bool, ref host.Ref, stateful, running bool) {
+	if known[ref] {
+		return
+	}
+	row, found, err := r.gateway.Store.ByID(ctx, ref.ID)
+	f := Finding{Ref: ref, Host: t.link.ID()}
+	switch {
+	case err != nil:
+		f.What, f.Err = string(admission.Unknown), err.Error()
+		r.found(f)
+	case found:
+		f.Key, f.State = row.Key, row.State
+		r.mismatch(ctx, t, admission.CompareHeld(t.link.ID(), ref, stateful, running, &row), f)
+	default:
+		r.unknown(ctx, t, f, stateful, running)
+	}
+}
+
+// unknown is on a host, and the store knows nothing of it.
+func (r *reconciling) unknown(ctx context.Context, t *tending, f Finding, stateful, running bool) {
+	f.What = string(admission.Unknown)
+	if running && (stateful || !r.options.StopUnknown) {
+		r.found(f)
+		return
+	}
+	f.Deed = deeds[admission.Superseded]
+	r.mend(ctx, t, admission.Superseded, r.found(f))
+}
+
+func (r *reconciling) mismatch(ctx context.Context, t *tending, m admission.Mismatch, f Finding) {
+	if m == admission.Agreed {
+		return
+	}
+	f.What, f.Deed = string(m), deeds[m]
+	r.mend(ctx, t, m, r.found(f))
+}
+
+func (r *reconciling) mend(ctx context.Context, t *tending, m admission.Mismatch, f *Finding) {
+	if r.options.DryRun || f.Deed == "" {
+		return
+	}
+	err := t.mend(ctx, m, f.Ref)
+	t.write(ctx)
+	_, unwritten := t.ends[f.Ref]
+	f.Mended = err == nil && !unwritten
+	if err != nil {
+		f.Err = err.Error()
+	}
+}
+
+// untold writes the ends that the host still tells.
+func (r *reconciling) untold(ctx context.Context, t *tending, ends []host.End) {
+	for _, e := range ends {
+		ref := host.Ref{ID: e.ID, Epoch: e.Epoch}
+		f := r.found(Finding{What: EndUntold, Ref: ref, Host: t.link.ID(), Deed: "write it, and acknowledge it"})
+		if r.options.DryRun {
+			continue
+		}
+		t.ends[ref] = e
+		t.write(ctx)
+		_, unwritten := t.ends[ref]
+		f.Mended = !unwritten
+	}
+	if r.options.DryRun {
+		return
+	}
+	clear(t.ends)
+}
+
+// tidy finds what the sweep would change, and sweeps.
+func (r *reconciling) tidy(ctx context.Context, rows []pool.Row) error {
+	g := r.gateway
+	pulse, err := g.Store.Pulse(ctx, nil)
+	if err != nil {
+		return api.Refuse(api.Unavailable, "the store could not be written")
+	}
+	hosts, err := g.Store.Hosts(ctx)
+	if err != nil {
+		return api.Refuse(api.Unavailable, "the store could not be read")
+	}
+	leases := map[string]pool.Time{}
+	for _, h := range hosts {
+		leases[h.ID] = h.HeardAt
+	}
+	var limits map[string]pool.Limits
+	if fleet := g.Fleet(); fleet != nil {
+		limits = fleet.Settings().Pools
+	}
+	dead := pool.Dead(leases, pulse.At, pulse)
+	first := len(r.findings)
+	for i := range rows {
+		if why := pool.Look(&rows[i], pulse.At, pulse, limits[rows[i].Pool], dead); why != pool.Tidy {
+			f := finding(string(why), rows[i].Host, &rows[i])
+			f.Deed = "sweep it"
+			r.found(f)
+		}
+	}
+	if r.options.DryRun || len(r.findings) == first {
+		return nil
+	}
+	_, err = g.Store.Sweep(ctx)
+	for i := first; i < len(r.findings); i++ {
+		r.findings[i].Mended = err == nil
+	}
+	g.wakes.wake()
+	return nil
+}
