@@ -13,7 +13,10 @@ import (
 // Ask is what a request of this class wants, with the class's word where it says nothing.
 // The contents lack only the tenant and the pinned host. An error is an *api.Refusal.
 func (c *Class) Ask(memoryMB *int64, cpu *float64, template string, labels map[string]string) (gate.Ask, pool.Contents, error) {
-	contents := pool.Contents{Class: c.Name, Template: c.Template, Stateful: c.Stateful}
+	contents := pool.Contents{
+		Class: c.Name, Template: c.Template,
+		Stateful: c.Stateful, HoldOnExit: c.HoldOnExit, Priority: int64(c.Priority),
+	}
 	var err error
 	if contents.MemoryMB, err = c.memoryMB(memoryMB); err != nil {
 		return gate.Ask{}, pool.Contents{}, err
@@ -57,6 +60,8 @@ func (c *Class) memoryMB(asked *int64) (int64, error) {
 	}
 	least, most := c.MinMemory.CeilMiB(), c.MaxMemory.FloorMiB()
 	switch {
+	case c.MaxMemory == 0:
+		return 0, api.Refuse(api.InvalidRequest, "memory_mb: class %s is not sized by memory; leave it out", c.Name)
 	case *asked <= 0:
 		return 0, api.Refuse(api.InvalidRequest, "memory_mb: %d is no size; ask for %d to %d", *asked, least, most)
 	case *asked < least || *asked > most:

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -30,6 +31,15 @@ func (r *report) checkLocal(l *Local) {
 	if text := listenFault(l.Listen); text != "" {
 		r.relation([]string{"listen"}, "%q %s; write host:port, as in 127.0.0.1:7070", short(l.Listen), text)
 	}
+	if l.Advertise != "" && !isAddress(l.Advertise) {
+		r.relation([]string{"advertise"}, "%q is no address of an API; write it as others reach it, as in http://10.0.0.1:7070", short(l.Advertise))
+	}
+	if l.ReplicaID != "" || r.lines["replica_id"] > 0 {
+		r.checkName("replica_id", l.ReplicaID)
+	}
+	if l.Keys != "" && !isAbsolute(l.Keys) {
+		r.relation([]string{"keys"}, "%q is no absolute path; write it from the root, as in /etc/plimsoll/keys.json", short(l.Keys))
+	}
 	if !knownStore(l.Store) {
 		// It may hold a password, so it is not repeated.
 		r.relation([]string{"store"}, "is no store; write sqlite, sqlite:/absolute/path or postgres://user@host/database")
@@ -39,6 +49,12 @@ func (r *report) checkLocal(l *Local) {
 		r.checkSizes(l.Host)
 		r.checkTimes(l.Host)
 	}
+}
+
+// isAddress says whether a text is the address of an API, and nothing else.
+func isAddress(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
 func isAbsolute(path string) bool {

@@ -34,13 +34,15 @@ func (r *report) checkPools(at func(string) string, f *Fleet) {
 	seen := map[string]string{} // name -> path
 	paths := []string{at("pools"), at("ceiling")}
 	var sum int64
-	for i, p := range f.Pools {
-		here := at(fmt.Sprintf("pools[%d]", i))
+	for i := range f.Pools {
+		p, here := &f.Pools[i], at(fmt.Sprintf("pools[%d]", i))
 		r.checkName(here+".name", p.Name)
 		r.unique(seen, here+".name", p.Name, "the pool")
 		if p.MaxWaiting < 0 {
 			r.relation([]string{here + ".max_waiting", here + ".cap"}, "is below zero; write 0 or more")
 		}
+		r.checkPlacement(here, p)
+		r.checkShares(here, p, f)
 		paths = append(paths, here+".cap")
 		sum += max(int64(p.Cap), 0)
 	}
@@ -70,6 +72,8 @@ func (r *report) checkClasses(at func(string) string, f *Fleet) {
 		case f.Ceiling != None && p.Cap == None:
 			r.relation([]string{here + ".pool", at("ceiling")}, "pool %q has no cap, and with a ceiling of %s every class must be in a pool with one; give the pool a cap", short(c.Pool), f.Ceiling)
 		}
+		r.checkHolding(here, c, pools[c.Pool])
+		r.checkMemory(here, c, pools[c.Pool])
 		r.checkBounds(here, c)
 		r.checkReserve(here, c)
 		r.checkLabels(here+".labels", c.Labels)
@@ -85,7 +89,13 @@ func (r *report) wholeMiB(path string, b gate.Bytes) {
 
 const maxPriority = 1_000_000
 
-func (r *report) checkBounds(here string, c *Class) {
+// checkMemory proves that a host would know what to set aside. Without hosts memory bounds
+// nothing: it is what a ticket tells its substrate.
+func (r *report) checkMemory(here string, c *Class, p *Pool) {
+	if c.Memory == unset {
+		r.relation([]string{here + ".memory"}, "is missing; state what a request gets by default, as in 512MiB")
+		return
+	}
 	r.wholeMiB(here+".memory", c.Memory)
 	if c.MinMemory != c.Memory {
 		r.wholeMiB(here+".min_memory", c.MinMemory)
@@ -93,12 +103,15 @@ func (r *report) checkBounds(here string, c *Class) {
 	if c.MaxMemory != c.Memory {
 		r.wholeMiB(here+".max_memory", c.MaxMemory)
 	}
-	if c.Memory == 0 && len(c.Dimensions) == 0 {
+	if c.Memory == 0 && len(c.Dimensions) == 0 && (p == nil || p.Placement != NoHost) {
 		r.relation([]string{here + ".memory"}, "is zero, so any number would fit; write a size, or say in dimensions what the class takes instead")
 	}
 	if c.MinMemory > c.Memory || c.Memory > c.MaxMemory {
 		r.relation([]string{here + ".memory", here + ".min_memory", here + ".max_memory"}, "%s is not within min_memory %s and max_memory %s; widen the bounds or move it between them", formatBytes(c.Memory), formatBytes(c.MinMemory), formatBytes(c.MaxMemory))
 	}
+}
+
+func (r *report) checkBounds(here string, c *Class) {
 	if c.MinCPU > c.CPU || c.CPU > c.MaxCPU {
 		r.relation([]string{here + ".cpu", here + ".min_cpu", here + ".max_cpu"}, "%s is not within min_cpu %s and max_cpu %s; widen the bounds or move it between them", cores(c.CPU), cores(c.MinCPU), cores(c.MaxCPU))
 	}
@@ -142,14 +155,10 @@ func (r *report) checkConsumers(at func(string) string, f *Fleet) {
 				r.checkName(fmt.Sprintf("%s.tenants[%d]", here, j), t)
 			}
 		}
-		r.notEmpty(here+".roles", len(c.Roles))
-		r.notEmpty(here+".token_sha256", len(c.Tokens))
-	}
-}
-
-func (r *report) notEmpty(path string, n int) {
-	if n == 0 {
-		r.relation([]string{path}, "is empty; list at least one, or remove the consumer")
+		if len(c.Roles) == 0 {
+			r.relation([]string{here + ".roles"}, "is empty; list at least one, or remove the consumer")
+		}
+		r.checkAudiences(here, c, f)
 	}
 }
 

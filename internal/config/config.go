@@ -31,10 +31,13 @@ type File struct {
 // Local is what one process needs to know for itself. Every setting has an environment
 // variable: PLIMSOLL_ and its path, as in PLIMSOLL_HOST_BUDGET.
 type Local struct {
-	DataDir string `yaml:"data_dir"`
-	Listen  string `yaml:"listen"`
-	Store   string `yaml:"store"` // sqlite, sqlite:/path or postgres://…
-	Host    *Host  `yaml:"host"`  // nil: no agent in this process
+	DataDir   string `yaml:"data_dir"`
+	Listen    string `yaml:"listen"`
+	Advertise string `yaml:"advertise"`  // "": where it listens; see Local.Address
+	ReplicaID string `yaml:"replica_id"` // "": made once and kept in the data directory
+	Store     string `yaml:"store"`      // sqlite, sqlite:/path or postgres://…
+	Keys      string `yaml:"keys"`       // "": keys.json in the data directory; see Local.KeysFile
+	Host      *Host  `yaml:"host"`       // nil: no agent in this process
 }
 
 // Host is what a host's agent is set up by.
@@ -82,19 +85,34 @@ type Pool struct {
 	Placement  Placement `yaml:"placement"`
 	Cap        Limit     `yaml:"cap" must:"state the cap: a whole number or the word none"`
 	MaxWaiting int64     `yaml:"max_waiting"`
+	Shares     []Share   `yaml:"shares"`
+
+	// Of a pool without hosts.
+	Audience  string        `yaml:"audience" omit:"empty"`
+	SlotTTL   time.Duration `yaml:"slot_ttl" omit:"empty"`
+	TicketTTL time.Duration `yaml:"ticket_ttl" omit:"empty"`
+}
+
+// Share is a part of a pool: of one consumer, or of the classes of one priority.
+type Share struct {
+	Consumer string `yaml:"consumer" omit:"empty"`
+	Priority int    `yaml:"priority" omit:"unset"` // unset: of a consumer
+	Reserved int64  `yaml:"reserved"`
+	Max      Limit  `yaml:"max"`
 }
 
 // Class is a named kind of sandbox.
 type Class struct {
 	Name            string            `yaml:"name" must:"give the class a name"`
 	Pool            string            `yaml:"pool" must:"name the pool whose cap it shares"`
-	Memory          gate.Bytes        `yaml:"memory" must:"state what a request gets by default, as in 512MiB"`
+	Memory          gate.Bytes        `yaml:"memory"` // must be stated, unless its pool is without hosts
 	MinMemory       gate.Bytes        `yaml:"min_memory"`
 	MaxMemory       gate.Bytes        `yaml:"max_memory"`
 	CPU             Milli             `yaml:"cpu"` // cores
 	MinCPU          Milli             `yaml:"min_cpu"`
 	MaxCPU          Milli             `yaml:"max_cpu"`
 	Stateful        bool              `yaml:"stateful"`
+	HoldOnExit      bool              `yaml:"hold_on_exit" omit:"empty"`
 	Priority        int               `yaml:"priority"`
 	Labels          map[string]string `yaml:"labels"`     // name -> value that a host must carry
 	Dimensions      map[string]int64  `yaml:"dimensions"` // name -> how much a sandbox takes
@@ -115,10 +133,12 @@ type Quota struct {
 type Consumer struct {
 	Name   string      `yaml:"name" must:"give the consumer a name"`
 	Roles  []Role      `yaml:"roles"`
-	Tokens []TokenHash `yaml:"token_sha256" must:"list the SHA-256 of its token in hex, as printed by: printf %s \"$TOKEN\" | sha256sum"`
+	Tokens []TokenHash `yaml:"token_sha256"` // none: nobody can be it until a token is made
 	// Tenants are those it may ask for; AnyTenant for all. Left out, it is the tenant of the
 	// consumer's own name alone: a consumer that nobody gave a wider reach cannot spend the
 	// quota of others.
 	Tenants  []string `yaml:"tenants"`
 	PinHosts bool     `yaml:"pin_hosts"`
+	// Audiences are those whose tickets it may redeem, in the role substrate.
+	Audiences []string `yaml:"audiences"`
 }

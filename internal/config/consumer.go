@@ -25,12 +25,20 @@ func (f *Fleet) Authenticate(tokenSHA256 [32]byte) (*Consumer, bool) {
 // Has says whether the consumer may act in a role; admin includes operator, and operator
 // includes consumer.
 func (c *Consumer) Has(role Role) bool {
-	return slices.ContainsFunc(c.Roles, func(r Role) bool { return rank(r) >= rank(role) })
+	if role == RoleSubstrate {
+		return slices.Contains(c.Roles, role)
+	}
+	return slices.ContainsFunc(c.Roles, func(r Role) bool { return rank(r) >= rank(role) && rank(role) > 0 })
 }
 
-// rank orders the roles; one that is not known is above all, so that nobody has it.
+// rank orders the roles that include others; any other is zero, which includes none.
 func rank(r Role) int {
-	return slices.Index([]Role{RoleAdmin, RoleOperator, RoleConsumer}, r) * -1
+	return slices.Index([]Role{RoleConsumer, RoleOperator, RoleAdmin}, r) + 1
+}
+
+// Serves says whether the consumer may redeem the tickets of an audience.
+func (c *Consumer) Serves(audience string) bool {
+	return c.Has(RoleSubstrate) && (slices.Contains(c.Audiences, AnyAudience) || slices.Contains(c.Audiences, audience))
 }
 
 // Tenant is on whose behalf a request is made. Without a word in the request it is the

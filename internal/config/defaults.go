@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/pressure"
 )
 
@@ -38,12 +40,16 @@ func (h *Host) defaults() {
 
 func (f *Fleet) defaults() { *f = Fleet{Ceiling: None, DefaultQuota: None} }
 
-func (p *Pool) defaults() { *p = Pool{Placement: OnHost, MaxWaiting: unset} }
+func (p *Pool) defaults() {
+	*p = Pool{Placement: OnHost, MaxWaiting: unset, SlotTTL: unset, TicketTTL: unset}
+}
+
+func (s *Share) defaults() { *s = Share{Priority: unset, Max: None} }
 
 func (c *Class) defaults() {
 	rule := gate.DefaultReserveRule()
 	*c = Class{
-		MinMemory: unset, MaxMemory: unset, CPU: 1000, MinCPU: unset, MaxCPU: unset,
+		Memory: unset, MinMemory: unset, MaxMemory: unset, CPU: 1000, MinCPU: unset, MaxCPU: unset,
 		ReserveFraction: Milli(rule.Permille), ReserveFloor: rule.Floor,
 		ReserveUntil: rule.Until, SettleAfter: rule.SettleAfter,
 	}
@@ -57,7 +63,7 @@ func (f *Fleet) derive() {
 		f.Pools[i].derive()
 	}
 	for i := range f.Classes {
-		f.Classes[i].derive()
+		f.Classes[i].derive(f.WithoutHosts(&f.Classes[i]))
 	}
 	for i := range f.Consumers {
 		f.Consumers[i].derive()
@@ -68,6 +74,9 @@ func (f *Fleet) derive() {
 func (f *Fleet) sort() {
 	for i := range f.Consumers {
 		f.Consumers[i].sort()
+	}
+	for _, p := range f.Pools {
+		slices.SortStableFunc(p.Shares, Share.compare)
 	}
 	slices.SortStableFunc(f.Pools, func(a, b Pool) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortStableFunc(f.Classes, func(a, b Class) int { return strings.Compare(a.Name, b.Name) })
@@ -83,9 +92,19 @@ func (p *Pool) derive() {
 	default:
 		p.MaxWaiting = placesPerSlot * int64(p.Cap)
 	}
+	slot, ticket := time.Duration(0), time.Duration(0)
+	if p.Placement == NoHost {
+		p.Audience, slot, ticket = cmp.Or(p.Audience, p.Name), pool.DefaultSlotTTL, pool.DefaultTicketTTL
+	}
+	p.SlotTTL = orElse(p.SlotTTL, slot)
+	p.TicketTTL = orElse(p.TicketTTL, min(ticket, p.SlotTTL))
 }
 
-func (c *Class) derive() {
+// derive leaves the memory of a class open where hosts must know it and nobody said it.
+func (c *Class) derive(withoutHosts bool) {
+	if c.Memory == unset && withoutHosts {
+		c.Memory = max(c.MinMemory, 0)
+	}
 	c.MinMemory, c.MaxMemory = orElse(c.MinMemory, c.Memory), orElse(c.MaxMemory, c.Memory)
 	c.MinCPU, c.MaxCPU = orElse(c.MinCPU, c.CPU), orElse(c.MaxCPU, c.CPU)
 	if c.Template == "" {
@@ -102,10 +121,19 @@ func (c *Consumer) derive() {
 func (c *Consumer) sort() {
 	slices.Sort(c.Roles)
 	slices.Sort(c.Tenants)
+	slices.Sort(c.Audiences)
 	slices.SortFunc(c.Tokens, func(a, b TokenHash) int { return slices.Compare(a[:], b[:]) })
 }
 
-func orElse[T gate.Bytes | Milli](v, other T) T {
+// compare puts the shares of consumers first.
+func (s Share) compare(t Share) int {
+	if (s.Consumer == "") != (t.Consumer == "") {
+		return strings.Compare(t.Consumer, s.Consumer)
+	}
+	return cmp.Or(strings.Compare(s.Consumer, t.Consumer), cmp.Compare(t.Priority, s.Priority))
+}
+
+func orElse[T gate.Bytes | Milli | time.Duration](v, other T) T {
 	if v == unset {
 		return other
 	}
@@ -122,7 +150,9 @@ func Default(hostID string) *File {
 	f.Local.Host.ID = hostID
 	f.Fleet = new(Fleet)
 	f.Fleet.defaults()
-	f.Fleet.Pools = []Pool{{Name: "default", Placement: OnHost, Cap: None, MaxWaiting: unset}}
+	f.Fleet.Pools = make([]Pool, 1)
+	f.Fleet.Pools[0].defaults()
+	f.Fleet.Pools[0].Name, f.Fleet.Pools[0].Cap = "default", None
 	f.Fleet.Classes = []Class{
 		defaultClass("small", 512*gate.MiB, false),
 		defaultClass("medium", 2*gate.GiB, false),

@@ -44,16 +44,26 @@ func encode(v reflect.Value) *yaml.Node {
 	}
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, f := range reflect.VisibleFields(v.Type()) {
-		if item := v.FieldByIndex(f.Index); !isEmpty(item) {
+		if item := v.FieldByIndex(f.Index); !isOmitted(f, item) {
 			n.Content = append(n.Content, text(f.Tag.Get("yaml")), encode(item))
 		}
 	}
 	return n
 }
 
-// isEmpty says whether a setting is a list or a table with nothing in it.
-func isEmpty(v reflect.Value) bool {
-	return (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
+// isOmitted says whether a setting is a list or a table with nothing in it, or one that says
+// nothing where its kind of pool, class or share has none. A setting that is newer than
+// documents without it is left out too: an older version reads what does not use it.
+func isOmitted(f reflect.StructField, v reflect.Value) bool {
+	switch {
+	case f.Tag.Get("must") != "":
+		return false
+	case v.Kind() == reflect.Slice || v.Kind() == reflect.Map:
+		return v.Len() == 0
+	case f.Tag.Get("omit") == "unset":
+		return v.Int() == unset
+	}
+	return f.Tag.Get("omit") == "empty" && v.IsZero()
 }
 
 func encodeTable(v reflect.Value) *yaml.Node {

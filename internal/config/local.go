@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,6 +64,16 @@ func (l *Local) SQLitePath() (path string, ok bool) {
 
 // PostgresURL is where the PostgreSQL store is reached; ok is false when it is another.
 func (l *Local) PostgresURL() (url string, ok bool) { return l.Store, isPostgres(l.Store) }
+
+// KeysFile is where the ticket keys lie: as stated, else in the data directory.
+func (l *Local) KeysFile() string {
+	return cmp.Or(l.Keys, filepath.Join(l.DataDir, "keys.json"))
+}
+
+// Address is where others reach the API that listens at an address: as stated, else there.
+func (l *Local) Address(listening net.Addr) string {
+	return cmp.Or(l.Advertise, "http://"+listening.String())
+}
 
 // HostConfig is what package host needs, on a machine with so many cores that carries these
 // labels by itself; a label of the file replaces the machine's of the same name.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -22,7 +23,9 @@ fleet:
 }
 
 func TestBadFiles(t *testing.T) {
-	for name, c := range badFiles() {
+	files := badFiles()
+	maps.Copy(files, badPools())
+	for name, c := range files {
 		t.Run(name, func(t *testing.T) {
 			f, err := Parse("p.yaml", []byte(c.file))
 			if f != nil || err == nil {
@@ -88,7 +91,7 @@ p.yaml:8: fleet.pools[3].cap: "1_000" is no whole number; write digits, as in 30
 		"two documents":     {"data_dir: /a\n---\nlisten: b\n", `p.yaml:2: a second document begins here; keep one and remove the line ---`},
 		"broken YAML":       {"data_dir: /a\nhost: {id: [\n", "p.yaml:2: is not YAML: did not find expected node content; look at the indentation and the quotes around this line"},
 		"an unknown key":    {"data_dri: /a\n", `p.yaml:1: data_dri: is not a setting; did you mean data_dir?`},
-		"a far unknown key": {"x: 1\n", `p.yaml:1: x: is not a setting; known here are data_dir, fleet, host, listen, store`},
+		"a far unknown key": {"x: 1\n", `p.yaml:1: x: is not a setting; known here are advertise, data_dir, fleet, host, keys, listen, replica_id, store`},
 		"a key twice": {
 			"host:\n  id: a\n  mode: committed\n  id: b\n",
 			`p.yaml:4: host.id: stands twice, first on line 2; remove one`,
@@ -102,7 +105,7 @@ p.yaml:8: fleet.pools[3].cap: "1_000" is no whole number; write digits, as in 30
 		},
 		"a merge":            {"host:\n  <<: {id: a}\n", `p.yaml:2: host: merges another section; write the settings out`},
 		"a tag":              {"data_dir: !!str /a\n", `p.yaml:1: data_dir: carries the tag !!str; write the value without it`},
-		"a key of two lines": {"\"a\\nb\": 1\n", `p.yaml:1: "a\nb": is not a setting; known here are data_dir, fleet, host, listen, store`},
+		"a key of two lines": {"\"a\\nb\": 1\n", `p.yaml:1: "a\nb": is not a setting; known here are advertise, data_dir, fleet, host, keys, listen, replica_id, store`},
 		"a complex k":        {"? [a]\n: b\n", `p.yaml:1: has a key that is no plain word; write the name of a setting`},
 		"sizes": {
 			"host:\n  budget: 4096\n  headroom: 1GB\n",
@@ -236,7 +239,6 @@ p.yaml:18: fleet.classes[3].name: is missing; give the class a name`,
 		"pools and quotas": {
 			"fleet:\n  default_quota: 3\n  classes: []\n  pools: [{name: a, cap: 1, placement: none, max_waiting: -1}, {name: a, cap: 1}]\n  quotas: [{tenant: t, limit: 1}, {tenant: t, limit: none}, {tenant: 'a b'}]\n",
 			`p.yaml:4: fleet.pools[0].max_waiting: is below zero; write 0 or more
-p.yaml:4: fleet.pools[0].placement: "none" is not known here; write host
 p.yaml:4: fleet.pools[1].name: the pool "a" stands twice, first on line 4; remove or rename one
 p.yaml:5: fleet.quotas[1].tenant: the tenant "t" stands twice, first on line 5; remove or rename one
 p.yaml:5: fleet.quotas[2].limit: is missing; state the limit: a whole number or the word none
@@ -255,11 +257,10 @@ p.yaml:5: fleet.quotas[2].tenant: "a b" is no name; write 1 to 128 of A-Z a-z 0-
       token_sha256: [e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855]
     - {name: d, token_sha256: []}
 `,
-			`p.yaml:8: fleet.consumers[0].roles[0]: "boss" is not known here; write consumer, operator or admin
+			`p.yaml:8: fleet.consumers[0].roles[0]: "boss" is not known here; write consumer, operator, admin or substrate
 p.yaml:9: fleet.consumers[0].token_sha256[0]: is no SHA-256 in hex; write 64 hex digits in quotes, as printed by: printf %s "$TOKEN" | sha256sum
 p.yaml:13: fleet.consumers[2].token_sha256[0]: is the token of line 11 as well, so it would name two callers; give each a token of its own
-p.yaml:15: fleet.consumers[3].token_sha256[0]: is the SHA-256 of nothing: the variable was empty when it was hashed; hash the token itself
-p.yaml:16: fleet.consumers[4].token_sha256: is empty; list at least one, or remove the consumer`,
+p.yaml:15: fleet.consumers[3].token_sha256[0]: is the SHA-256 of nothing: the variable was empty when it was hashed; hash the token itself`,
 		},
 	}
 }
@@ -303,7 +304,13 @@ func FuzzParse(f *testing.F) {
 	for _, c := range badFiles() {
 		f.Add([]byte(c.file))
 	}
+	for _, c := range badPools() {
+		f.Add([]byte(c.file))
+	}
+	f.Add([]byte("fleet: {default_quota: none, classes: [], pools: []}")) // a list that must be stated, of nothing
 	f.Add([]byte(Example()))
+	f.Add([]byte(NoHostsExample()))
+	f.Add([]byte(withoutHosts))
 	f.Add([]byte(fleet("")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := Parse("f.yaml", data)

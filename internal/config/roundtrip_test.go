@@ -73,7 +73,7 @@ func settingsOf(path string, t reflect.Type) (paths []string) {
 func TestEveryFieldIsASetting(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[Local](), reflect.TypeFor[Host](), reflect.TypeFor[PSI](), reflect.TypeFor[Fleet](),
-		reflect.TypeFor[Pool](), reflect.TypeFor[Class](), reflect.TypeFor[Quota](), reflect.TypeFor[Consumer](),
+		reflect.TypeFor[Pool](), reflect.TypeFor[Share](), reflect.TypeFor[Class](), reflect.TypeFor[Quota](), reflect.TypeFor[Consumer](),
 	} {
 		if typ.NumField() != len(fieldsOf(typ)) {
 			t.Errorf("%s has %d fields and %d settings", typ, typ.NumField(), len(fieldsOf(typ)))
@@ -82,7 +82,7 @@ func TestEveryFieldIsASetting(t *testing.T) {
 }
 
 func TestDocumentRoundTrip(t *testing.T) {
-	for name, f := range map[string]*File{"example": parse(t, Example()), "default": Default("h"), "short": parse(t, fleet(""))} {
+	for name, f := range map[string]*File{"example": parse(t, Example()), "no hosts": parse(t, NoHostsExample()), "default": Default("h"), "short": parse(t, fleet(""))} {
 		t.Run(name, func(t *testing.T) {
 			again, err := ParseFleet("doc", []byte(f.FleetDocument))
 			if err != nil {
@@ -145,8 +145,8 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff(class, f.Fleet.Classes[0]); diff != "" {
 		t.Errorf("class (-want +got)\n%s", diff)
 	}
-	if p := f.Fleet.Pools[0]; p != (Pool{"default", OnHost, 5, 50}) {
-		t.Errorf("pool %+v", p)
+	if diff := cmp.Diff(Pool{Name: "default", Placement: OnHost, Cap: 5, MaxWaiting: 50}, f.Fleet.Pools[0]); diff != "" {
+		t.Errorf("pool (-want +got)\n%s", diff)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestNamesThatYAMLTakesForSomethingElse(t *testing.T) {
 	for _, name := range []string{"1", "0x10", "1e3", "-1", "none", "null", "yes", "true", "on", "2024-01-01", "1:30", "-", ".", ":", ".inf", "a:", "_1"} {
 		var f Fleet
 		f.defaults()
-		f.Pools = []Pool{{Name: name, Placement: OnHost, Cap: 1}}
+		f.Pools = []Pool{{Name: name, Placement: OnHost, Cap: 1, SlotTTL: unset, TicketTTL: unset}}
 		f.Classes = []Class{defaultClass("c", gate.GiB, false)}
 		f.Classes[0].Pool, f.Classes[0].Labels = name, map[string]string{"a": name, "b": "", "c": "=", "1": "@x"}
 		f.derive()

@@ -36,15 +36,20 @@ const (
 // Role is what a consumer may do.
 type Role string
 
-// The roles; each includes those before it.
+// The roles. Of the first three each includes those before it; the last one stands for
+// itself, and the local one of a machine has it too.
 const (
-	RoleConsumer Role = "consumer" // asks for itself
-	RoleOperator Role = "operator" // sees and releases everybody's
-	RoleAdmin    Role = "admin"    // changes the configuration
+	RoleConsumer  Role = "consumer"  // asks for itself
+	RoleOperator  Role = "operator"  // sees and releases everybody's, sets caps for a while
+	RoleAdmin     Role = "admin"     // changes the configuration
+	RoleSubstrate Role = "substrate" // redeems the tickets of its audiences, and says what runs there
 )
 
 // AnyTenant, in a consumer's tenants, stands for all of them.
 const AnyTenant = "*"
+
+// AnyAudience stands for all of them; only the local consumer of a machine has it.
+const AnyAudience = "*"
 
 // TokenHash is the SHA-256 of a consumer's token; the token itself is kept nowhere.
 type TokenHash [32]byte
@@ -78,7 +83,7 @@ func scalar(n *yaml.Node, p any) (text string, known bool) {
 	case *Placement:
 		return decodeWord(n, p, OnHost, NoHost), true
 	case *Role:
-		return decodeWord(n, p, RoleConsumer, RoleOperator, RoleAdmin), true
+		return decodeWord(n, p, RoleConsumer, RoleOperator, RoleAdmin, RoleSubstrate), true
 	case *TokenHash:
 		return decodeHash(n, p), true
 	}

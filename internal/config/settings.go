@@ -10,15 +10,33 @@ import (
 func (f *Fleet) Settings() pool.Settings {
 	s := pool.Settings{
 		Pools: map[string]pool.Limits{}, Quotas: map[string]int64{},
-		DefaultQuota: int64(f.DefaultQuota),
+		DefaultQuota: int64(f.DefaultQuota), Ceiling: int64(f.Ceiling),
 	}
-	for _, p := range f.Pools {
-		s.Pools[p.Name] = pool.Limits{Cap: int64(p.Cap), MaxWaiting: p.MaxWaiting}
+	for i := range f.Pools {
+		s.Pools[f.Pools[i].Name] = f.Pools[i].limits()
 	}
 	for _, q := range f.Quotas {
 		s.Quotas[q.Tenant] = int64(q.Limit)
 	}
 	return s
+}
+
+func (p *Pool) limits() pool.Limits {
+	l := pool.Limits{
+		Cap: int64(p.Cap), MaxWaiting: p.MaxWaiting,
+		Audience: p.Audience, SlotTTL: p.SlotTTL, TicketTTL: p.TicketTTL,
+	}
+	for _, s := range p.Shares {
+		share := pool.Share{Consumer: s.Consumer, Reserved: s.Reserved}
+		if s.Consumer == "" {
+			share.Priority = int64(s.Priority)
+		}
+		if s.Max != None {
+			share.Max = int64(s.Max)
+		}
+		l.Shares = append(l.Shares, share)
+	}
+	return l
 }
 
 // Pool returns the pool of a name.
@@ -34,6 +52,12 @@ func (f *Fleet) Pool(name string) (*Pool, bool) {
 // AnyWithoutHosts says whether some pool needs no host of ours.
 func (f *Fleet) AnyWithoutHosts() bool {
 	return slices.ContainsFunc(f.Pools, func(p Pool) bool { return p.Placement == NoHost })
+}
+
+// WithoutHosts says whether what is admitted of a class needs no host of ours.
+func (f *Fleet) WithoutHosts(c *Class) bool {
+	p, ok := f.Pool(c.Pool)
+	return ok && p.Placement == NoHost
 }
 
 // Class returns the class of a name.

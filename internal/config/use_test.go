@@ -29,7 +29,7 @@ fleet:
 	want := pool.Settings{
 		Pools:        map[string]pool.Limits{"a": {Cap: 30, MaxWaiting: 300}, "b": {Cap: pool.Unlimited, MaxWaiting: 1000}, "c": {Cap: 30}},
 		Quotas:       map[string]int64{"acme": 10, "free": pool.Unlimited},
-		DefaultQuota: 3,
+		DefaultQuota: 3, Ceiling: pool.Unlimited,
 	}
 	if diff := cmp.Diff(want, f.Fleet.Settings()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -54,7 +54,7 @@ func TestAsk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantContents := pool.Contents{Class: "database", Template: "database", MemoryMB: 2048, CPUMilli: 1000, Labels: "rack=3,zone=a", Stateful: true}
+	wantContents := pool.Contents{Class: "database", Template: "database", MemoryMB: 2048, CPUMilli: 1000, Labels: "rack=3,zone=a", Stateful: true, Priority: 100}
 	want := gate.Ask{
 		Class: "database", Template: "database", Memory: 2 * gate.GiB, CPUMilli: 1000, Priority: 100, Stateful: true,
 		Rule:   gate.DefaultReserveRule(),

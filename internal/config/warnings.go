@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/pool"
@@ -28,10 +29,14 @@ func Warnings(f File, hostLimits []gate.Limit) []string {
 		return out
 	}
 	for i := range f.Fleet.Classes {
-		out = append(out, h.classWarnings(&f.Fleet.Classes[i])...)
+		if c := &f.Fleet.Classes[i]; !f.Fleet.WithoutHosts(c) {
+			out = append(out, h.classWarnings(c)...)
+		}
 	}
 	for i := range f.Fleet.Pools {
-		out = append(out, h.poolWarnings(f.Fleet, &f.Fleet.Pools[i])...)
+		if p := &f.Fleet.Pools[i]; p.Placement == OnHost {
+			out = append(out, h.poolWarnings(f.Fleet, p)...)
+		}
 	}
 	return out
 }
@@ -45,18 +50,56 @@ func exposure(listen string) []string {
 	return []string{fmt.Sprintf("listen: %s is reachable from other machines and speaks plain HTTP, so tokens travel in clear; put TLS in front of it", listen)}
 }
 
-// idle warns of pools that nothing is admitted through.
+// idle warns of what is set aside for nobody, and of words that nothing listens to.
 func (f *Fleet) idle() (out []string) {
-	for _, p := range f.Pools {
-		used := false
-		for _, c := range f.Classes {
-			used = used || c.Pool == p.Name
+	for i := range f.Pools {
+		out = append(out, f.idlePool(&f.Pools[i])...)
+	}
+	for i := range f.Classes {
+		if words := f.Classes[i].forHosts(); f.WithoutHosts(&f.Classes[i]) && len(words) > 0 {
+			out = append(out, fmt.Sprintf("class %s: its pool is without hosts, so nothing comes of %s", f.Classes[i].Name, strings.Join(words, ", ")))
 		}
-		if !used {
-			out = append(out, fmt.Sprintf("pool %s: no class uses it, so its cap of %s is set aside for nothing", p.Name, p.Cap))
+	}
+	for _, c := range f.Consumers {
+		if len(c.Tokens) == 0 {
+			out = append(out, fmt.Sprintf("consumer %s: has no token, so nobody can be it; plimsoll token create --consumer %s makes one", c.Name, c.Name))
 		}
 	}
 	return out
+}
+
+func (f *Fleet) idlePool(p *Pool) (out []string) {
+	priorities := map[int]bool{} // of the classes that use it
+	for _, c := range f.Classes {
+		if c.Pool == p.Name {
+			priorities[c.Priority] = true
+		}
+	}
+	if len(priorities) == 0 {
+		return []string{fmt.Sprintf("pool %s: no class uses it, so its cap of %s is set aside for nothing", p.Name, p.Cap)}
+	}
+	for _, s := range p.Shares {
+		if s.Consumer == "" && !priorities[s.Priority] {
+			out = append(out, fmt.Sprintf("pool %s: no class of it has priority %d, so the share of that priority is nobody's", p.Name, s.Priority))
+		}
+	}
+	return out
+}
+
+// forHosts names what a class says and only a host would act on.
+func (c *Class) forHosts() (words []string) {
+	var d Class
+	d.defaults()
+	if len(c.Labels) > 0 {
+		words = append(words, "labels")
+	}
+	if len(c.Dimensions) > 0 {
+		words = append(words, "dimensions")
+	}
+	if c.ReserveFraction != d.ReserveFraction || c.ReserveFloor != d.ReserveFloor || c.ReserveUntil != d.ReserveUntil || c.SettleAfter != d.SettleAfter {
+		words = append(words, "its reserve settings")
+	}
+	return words
 }
 
 // room is what a host with nothing on it can promise.
