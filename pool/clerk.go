@@ -85,7 +85,7 @@ func (k Clerk) grant(r *Row, l *Limits) {
 // limits are a pool's in force at this moment: what an operator set for a while wins.
 func (k Clerk) limits(name string) (Limits, bool) {
 	l, ok := k.books.Limits(name)
-	if o := k.books.Override(name); o.inForce(k.books.Now()) {
+	if o := k.books.Override(name); o.InForce(k.books.Now()) {
 		l.Cap = o.Cap
 	}
 	return l, ok

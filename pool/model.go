@@ -100,7 +100,7 @@ func (m *Model) Lines() []Line {
 	for name := range m.mem.settings.Pools {
 		l, _ := m.limits(name)
 		line := Line{Name: name, Limits: l, Busy: m.mem.Tally(name).Busy, Waiting: int64(len(m.mem.Line(name))), Held: m.mem.Held(name)}
-		if o := m.mem.Override(name); o.inForce(m.mem.now) {
+		if o := m.mem.Override(name); o.InForce(m.mem.now) {
 			line.Override = o
 		}
 		out = append(out, line)

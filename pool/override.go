@@ -15,8 +15,8 @@ type Override struct {
 	Reason string
 }
 
-// inForce says whether it counts at this moment.
-func (o Override) inForce(now Time) bool {
+// InForce says whether it counts at this moment.
+func (o Override) InForce(now Time) bool {
 	return o.Since != 0 && (o.Until == 0 || now < o.Until)
 }
 
@@ -81,7 +81,7 @@ func (k Clerk) caps() caps {
 func (c caps) changes(now Time) []Time {
 	times := []Time{now}
 	for _, o := range c.overrides {
-		if o.inForce(now) && o.Until != 0 {
+		if o.InForce(now) && o.Until != 0 {
 			times = append(times, o.Until)
 		}
 	}
@@ -91,7 +91,7 @@ func (c caps) changes(now Time) []Time {
 // sum is what the caps sum to at a moment.
 func (c caps) sum(at Time) (sum int64) {
 	for name, n := range c.configured {
-		if o := c.overrides[name]; o.inForce(at) {
+		if o := c.overrides[name]; o.InForce(at) {
 			n = o.Cap
 		}
 		sum += max(n, 0)

@@ -85,7 +85,7 @@ func (k Clerk) Attend(id string, present time.Duration) bool {
 func (k Clerk) Move(id string, epoch int64, acknowledged bool) (Row, bool) {
 	now := k.books.Now()
 	return k.change(id, func(r *Row) bool {
-		if r.State != Admitted || r.Epoch != epoch || (!acknowledged && now <= r.ReservedUntil) {
+		if r.State != Admitted || r.Epoch != epoch || r.Host == "" || (!acknowledged && now <= r.ReservedUntil) {
 			return false
 		}
 		return r.Move(now, epoch, k.books.Next())

@@ -139,9 +139,9 @@ func (r *Row) NoRoom(now Time, hostless, lineFull bool, present time.Duration) (
 func (r *Row) GiveUp(now Time) { r.end(now, TimedOut, "waited max_queue_age") }
 
 // Move makes an unbooted admission a placing again, elsewhere. Its former wait was
-// answered, so its patience starts anew; its place stays.
+// answered, so its patience starts anew; its place stays. What no host holds cannot move.
 func (r *Row) Move(now Time, epoch, gen int64) bool {
-	if r.State != Admitted || r.Epoch != epoch {
+	if r.State != Admitted || r.Epoch != epoch || r.Host == "" {
 		return false
 	}
 	r.Host, r.ReservedUntil = "", 0

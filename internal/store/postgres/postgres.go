@@ -6,8 +6,8 @@
 //	lock order: pools by name → tenants by name
 //
 // The settings, the counts and the admissions are read after the locks are held. No session
-// state is used, so that it works behind a transaction pooler, and no advisory lock, no
-// LISTEN. A replica that stops in the middle of a transaction is cut off by the server
+// state is used, so that it works behind a transaction pooler, and no advisory lock. NOTIFY
+// only wakes (news.go): without it, waiters look by themselves. A replica that stops in the middle of a transaction is cut off by the server
 // after idleFor. Reads must go to the primary too: a copy that lags decides wrongly.
 package postgres
 
@@ -17,7 +17,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -30,10 +32,14 @@ import (
 // Options are what Open may be told. The zero value is right for production.
 type Options struct {
 	Clock func() pool.Time // replaces the server's clock, in tests; nil: the server's
+	Log   *slog.Logger     // is told when replicas cannot wake each other; nil: nobody is
 }
 
 // Store is a control.Store in a PostgreSQL database.
-type Store struct{ *sqlcore.Store }
+type Store struct {
+	*sqlcore.Store
+	news *news
+}
 
 var _ control.Store = (*Store)(nil)
 
@@ -62,13 +68,30 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		connections.Close()
 		return nil, explain(err)
 	}
-	core, err := sqlcore.New(&database{connections}, dialect(), o.Clock)
+	n := newNews(connections, o.Log)
+	d := dialect()
+	d.Freed = n.freed
+	core, err := sqlcore.New(&database{connections}, d, o.Clock)
 	if err != nil {
 		connections.Close()
 		return nil, err
 	}
-	return &Store{core}, nil
+	return &Store{core, n}, nil
 }
+
+// Run is the writer, and hears and tells what replicas tell each other.
+func (s *Store) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { s.news.listen(ctx) })
+	beside.Go(func() { s.news.tell(ctx) })
+	defer beside.Wait()
+	defer cancel()
+	return s.Store.Run(ctx)
+}
+
+// Freed tells that another replica freed a slot or changed a limit.
+func (s *Store) Freed() <-chan struct{} { return s.news.heard }
 
 const migrateTries = 5
 

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
+
+	"github.com/plimsoll-project/plimsoll/internal/control"
 )
 
 // Run is the writer: it takes transitions, runs them in shared transactions and answers
@@ -86,7 +89,7 @@ func (s *Store) retry(ops []*op) error {
 
 func (s *Store) kind(err error) Kind {
 	switch {
-	case err == nil || errors.Is(err, errFaster):
+	case err == nil || errors.Is(err, errFaster) || errors.Is(err, control.ErrOverCeiling):
 		return Fatal
 	case errors.Is(err, errMoved):
 		return Retry
@@ -108,6 +111,7 @@ func (s *Store) try(ctx context.Context, ops []*op, again bool) error {
 	if err = l.transact(ctx, ops); err == nil {
 		if err = tx.Commit(ctx); err == nil {
 			s.counts.keep(l.books)
+			s.tellFreed(l.books)
 			return nil
 		}
 		err = commitError{err}
@@ -116,6 +120,13 @@ func (s *Store) try(ctx context.Context, ops []*op, again bool) error {
 	undo, cancel := context.WithTimeout(context.Background(), batchFor)
 	defer cancel()
 	return errors.Join(err, tx.Rollback(undo))
+}
+
+// tellFreed says that a committed transaction made room for somebody.
+func (s *Store) tellFreed(b *books) {
+	if s.dialect.Freed != nil && (b.loosened || slices.ContainsFunc(b.order, (*entry).freed)) {
+		s.dialect.Freed()
+	}
 }
 
 // commitError says that a whole batch's outcome hangs on one commit.

@@ -19,6 +19,9 @@ type books struct {
 
 	loaded       bool
 	defaultQuota int64
+	ceiling      int64
+	hearing      hearing
+	loosened     bool                  // a limit changed
 	entries      map[string]*entry     // id -> admission
 	order        []*entry              // in the order in which they were met
 	byKey        map[[2]string]string  // consumer, key -> id
@@ -38,19 +41,27 @@ type entry struct {
 	counts pool.Row  // as it stands in the tally, the line and its tenant's use
 }
 
+// freed says whether the admission gave a slot back.
+func (e *entry) freed() bool {
+	return e.stored != nil && e.stored.State.HoldsSlot() && (e.row == nil || !e.row.State.HoldsSlot())
+}
+
 // poolState is a pool's row and what is counted of its admissions.
 type poolState struct {
-	limits    pool.Limits
-	inForce   bool
-	lastPlace int64
-	version   int64 // under which the pool's row was loaded
-	touched   bool  // an admission of the pool changed
+	limits     pool.Limits
+	override   pool.Override
+	overridden bool // the override changed
+	inForce    bool
+	lastPlace  int64
+	version    int64 // under which the pool's row was loaded
+	touched    bool  // an admission of the pool changed
 
 	counted   bool // what follows is filled in
 	tally     pool.Tally
-	outOfLine int64       // places kept by those who came out of the line, when it was loaded
-	line      []*pool.Row // waiters by place
-	places    []int64     // theirs, for a row is changed before it leaves the line
+	held      map[pool.Holder]int64 // sums to the tally's Busy
+	outOfLine int64                 // places kept by those who came out of the line, when it was loaded
+	line      []*pool.Row           // waiters by place
+	places    []int64               // theirs, for a row is changed before it leaves the line
 }
 
 var _ pool.Books = (*books)(nil)
@@ -115,6 +126,31 @@ func (b *books) Limits(name string) (pool.Limits, bool) {
 	return p.limits, true
 }
 
+func (b *books) Override(name string) pool.Override {
+	if p := b.pools[name]; p != nil {
+		return p.override
+	}
+	return pool.Override{}
+}
+
+func (b *books) PutOverride(name string, o pool.Override) {
+	p := b.pool(name)
+	p.override, p.overridden, b.loosened = o, true, true
+}
+
+func (b *books) Pools() []string {
+	var names []string
+	for name, p := range b.pools {
+		if p.inForce {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (b *books) Ceiling() int64 { return b.ceiling }
+
 func (b *books) Quota(tenant string) int64 {
 	if q, ok := b.quotas[tenant]; ok {
 		return q
@@ -125,6 +161,8 @@ func (b *books) Quota(tenant string) int64 {
 func (b *books) Use(tenant string) int64 { return b.use[tenant] }
 
 func (b *books) Tally(name string) pool.Tally { return b.pool(name).tally }
+
+func (b *books) Held(name string) map[pool.Holder]int64 { return b.pool(name).held }
 
 func (b *books) Line(name string) []*pool.Row { return b.pool(name).line }
 
@@ -218,7 +256,18 @@ func (b *books) add(r *pool.Row, by int64) {
 	if r.State.HoldsSlot() {
 		b.use[r.Tenant] += by
 	}
-	if p := b.pools[r.Pool]; p != nil {
-		p.tally.Count(r, b.now, by)
+	p := b.pools[r.Pool]
+	if p == nil {
+		return
+	}
+	p.tally.Count(r, b.now, by)
+	if p.counted && r.State.HoldsSlot() {
+		p.hold(r.Holder(), by)
+	}
+}
+
+func (p *poolState) hold(h pool.Holder, n int64) {
+	if p.held[h] += n; p.held[h] == 0 {
+		delete(p.held, h)
 	}
 }

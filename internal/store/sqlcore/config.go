@@ -2,7 +2,9 @@ package sqlcore
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -10,28 +12,10 @@ import (
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
-// Register gives a host a new incarnation from the sequence.
-func (s *Store) Register(ctx context.Context, host string) (int64, error) {
-	var incarnation int64
-	err := s.queue.submit(ctx, &op{numbers: 1, exec: func(ctx context.Context, l *loader) error {
-		n := l.Next()
-		if l.err != nil {
-			return l.err
-		}
-		_, err := l.tx.Exec(ctx, l.store.sql["register"], host, n, int64(l.now))
-		incarnation = n
-		return err
-	}})
-	if err != nil {
-		return 0, err
-	}
-	return incarnation, nil
-}
-
 // Ping proves that the store can be written.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.queue.submit(ctx, &op{exec: func(ctx context.Context, l *loader) error {
-		hit, err := l.tx.Exec(ctx, l.store.sql["pulse"], int64(l.now))
+		hit, err := l.tx.Exec(ctx, l.store.sql["ping"], int64(l.now))
 		if err == nil && hit != 1 {
 			err = errors.New("the store has lost its pulse row")
 		}
@@ -45,31 +29,41 @@ var errFaster = errors.New("another document came into force")
 // Apply puts a document in force, only if the generation in force is c.Generation; the new
 // generation is one higher. ok is false when somebody was faster.
 func (s *Store) Apply(ctx context.Context, c control.Config, limits pool.Settings) (generation int64, ok bool, err error) {
-	err = s.queue.submit(ctx, &op{alone: true, exec: func(ctx context.Context, l *loader) error {
+	err = s.queue.submit(ctx, &op{alone: true, allPools: true, exec: func(ctx context.Context, l *loader) error {
 		return l.apply(ctx, c, limits)
 	}})
-	if errors.Is(err, errFaster) {
+	switch {
+	case errors.Is(err, errFaster):
 		return 0, false, nil
-	}
-	if err != nil {
+	case errors.Is(err, control.ErrOverCeiling):
+		return 0, false, control.ErrOverCeiling
+	case err != nil:
 		return 0, false, err
 	}
 	return c.Generation + 1, true, nil
 }
 
-// apply locks every pool, so that no claim sees half of a document, then replaces all
-// limits. Pools and tenants that are no longer named keep their rows: places go on from them.
+// apply replaces all limits; every pool is locked, so that no claim sees half of a document.
+// Pools and tenants that are no longer named keep their rows: places go on from them.
 func (l *loader) apply(ctx context.Context, c control.Config, limits pool.Settings) error {
-	if err := each(l.tx.Query(ctx, l.store.sql["pools_lock"]))(func(Rows) error { return nil }); err != nil {
+	if err := l.addConfig(ctx, c); err != nil {
 		return err
 	}
-	now, err := l.store.clock(ctx, l.tx)
-	if err != nil {
+	overrides := map[string]pool.Override{}
+	for name, p := range l.pools {
+		overrides[name] = p.override
+	}
+	if limits.OverCeiling(overrides, l.now) > 0 {
+		return control.ErrOverCeiling
+	}
+	if err := l.replaceLimits(ctx, limits); err != nil {
 		return err
 	}
-	if err := l.addConfig(ctx, c, now); err != nil {
-		return err
-	}
+	l.loosened = true
+	return l.done(ctx, control.Deed{By: c.By, What: control.ApplyDeed(c.Generation + 1)})
+}
+
+func (l *loader) replaceLimits(ctx context.Context, limits pool.Settings) (err error) {
 	run := func(name string, args ...any) {
 		if err == nil {
 			_, err = l.tx.Exec(ctx, l.store.sql[name], args...)
@@ -77,21 +71,27 @@ func (l *loader) apply(ctx context.Context, c control.Config, limits pool.Settin
 	}
 	run("pools_close")
 	for _, name := range slices.Sorted(maps.Keys(limits.Pools)) {
-		run("pools_open", name, limits.Pools[name].Cap, limits.Pools[name].MaxWaiting)
+		p := limits.Pools[name]
+		shares, shareErr := encodeShares(p.Shares)
+		if shareErr != nil {
+			return shareErr
+		}
+		run("pools_open", name, p.Cap, p.MaxWaiting, shares, p.Audience, p.SlotTTL.Milliseconds(), p.TicketTTL.Milliseconds())
 	}
 	run("quotas_clear")
 	for _, tenant := range slices.Sorted(maps.Keys(limits.Quotas)) {
 		run("quotas_set", tenant, limits.Quotas[tenant])
 	}
-	run("settings_set", limits.DefaultQuota)
+	run("settings_set", limits.DefaultQuota, limits.Ceiling)
 	return err
 }
 
 // addConfig adds the next generation. Two at once meet at its primary key.
-func (l *loader) addConfig(ctx context.Context, c control.Config, now pool.Time) error {
+func (l *loader) addConfig(ctx context.Context, c control.Config) error {
 	var inForce control.Config
-	err := each(l.tx.Query(ctx, l.store.sql["config"]))(func(rows Rows) error {
-		return rows.Scan(&inForce.Generation, &inForce.Document, &inForce.By, &inForce.AppliedAt)
+	err := each(l.tx.Query(ctx, l.store.sql["config"]))(func(rows Rows) (err error) {
+		inForce, err = scanConfig(rows)
+		return err
 	})
 	if err != nil {
 		return err
@@ -99,9 +99,77 @@ func (l *loader) addConfig(ctx context.Context, c control.Config, now pool.Time)
 	if inForce.Generation != c.Generation {
 		return errFaster
 	}
-	hit, err := l.tx.Exec(ctx, l.store.sql["config_add"], c.Generation+1, c.Document, c.By, int64(now))
+	hit, err := l.tx.Exec(ctx, l.store.sql["config_add"], c.Generation+1, c.Document, c.By, int64(l.now))
 	if err == nil && hit == 0 {
 		err = errFaster
 	}
 	return err
+}
+
+// Config returns the document in force; generation 0 when there is none yet.
+func (s *Store) Config(ctx context.Context) (control.Config, error) {
+	c, err := s.configs(ctx, "config")
+	if len(c) == 0 {
+		return control.Config{}, err
+	}
+	return c[0], err
+}
+
+// ConfigAt returns a former document; ok is false when that generation never was.
+func (s *Store) ConfigAt(ctx context.Context, generation int64) (c control.Config, ok bool, err error) {
+	found, err := s.configs(ctx, "config_at", generation)
+	if len(found) == 0 {
+		return control.Config{}, false, err
+	}
+	return found[0], true, err
+}
+
+// Configs returns the newest generations first, without their documents.
+func (s *Store) Configs(ctx context.Context, limit int) ([]control.Config, error) {
+	return s.configs(ctx, "configs", int64(limit))
+}
+
+func (s *Store) configs(ctx context.Context, query string, args ...any) ([]control.Config, error) {
+	var out []control.Config
+	err := each(s.db.Query(ctx, s.sql[query], args...))(func(rows Rows) error {
+		c, err := scanConfig(rows)
+		out = append(out, c)
+		return err
+	})
+	return out, s.explain(err)
+}
+
+func scanConfig(rows Rows) (c control.Config, err error) {
+	err = rows.Scan(&c.Generation, &c.Document, &c.By, &c.AppliedAt)
+	return c, err
+}
+
+// shareRecord is a share as pools.shares keeps it.
+type shareRecord struct {
+	Consumer string `json:"consumer,omitempty"`
+	Priority int64  `json:"priority,omitempty"`
+	Reserved int64  `json:"reserved,omitempty"`
+	Max      int64  `json:"max,omitempty"`
+}
+
+const noShares = "[]"
+
+func encodeShares(shares []pool.Share) (string, error) {
+	records := make([]shareRecord, len(shares))
+	for i, s := range shares {
+		records[i] = shareRecord(s)
+	}
+	return array(records)
+}
+
+func decodeShares(text string) ([]pool.Share, error) {
+	var records []shareRecord
+	if err := json.Unmarshal([]byte(text), &records); err != nil {
+		return nil, fmt.Errorf("column pools.shares: %w", err)
+	}
+	shares := make([]pool.Share, len(records))
+	for i, r := range records {
+		shares[i] = pool.Share(r)
+	}
+	return shares, nil
 }

@@ -17,7 +17,8 @@ type counts map[string]*poolState // pool -> what was counted
 // recall fills in a pool's counts, if they still hold.
 func (c counts) recall(name string, p *poolState) {
 	if old := c[name]; old != nil && old.version == p.version {
-		p.counted, p.line, p.places, p.outOfLine, p.tally.Busy = true, old.line, old.places, old.outOfLine, old.tally.Busy
+		p.counted, p.line, p.places, p.outOfLine = true, old.line, old.places, old.outOfLine
+		p.held, p.tally.Busy = old.held, old.tally.Busy
 	}
 }
 
@@ -51,17 +52,11 @@ func (l *loader) count(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = each(l.tx.Query(ctx, l.store.sql["tally"], arg))(func(rows Rows) error {
-		var name string
-		var busy, outOfLine int64
-		if err := rows.Scan(&name, &busy, &outOfLine); err != nil {
-			return err
-		}
+	for _, name := range unknown {
 		p := l.pools[name]
-		p.counted, p.tally.Busy, p.outOfLine = true, busy, outOfLine
-		return nil
-	})
-	if err != nil {
+		p.counted, p.held = true, map[pool.Holder]int64{}
+	}
+	if err := each(l.tx.Query(ctx, l.store.sql["held"], arg))(l.enterHeld); err != nil {
 		return err
 	}
 	err = each(l.tx.Query(ctx, l.store.sql["line"], arg))(func(rows Rows) error {
@@ -74,6 +69,20 @@ func (l *loader) count(ctx context.Context) error {
 	})
 	l.enterCounts()
 	return err
+}
+
+func (l *loader) enterHeld(rows Rows) error {
+	var name string
+	var h pool.Holder
+	var n, outOfLine int64
+	if err := rows.Scan(&name, &h.Consumer, &h.Priority, &n, &outOfLine); err != nil {
+		return err
+	}
+	p := l.pools[name]
+	p.held[h] = n
+	p.tally.Busy += n
+	p.outOfLine += outOfLine
+	return nil
 }
 
 // freed counts the slots that are kept for absent waiters: of that time alone decides.

@@ -69,6 +69,9 @@ type Dialect struct {
 	// Locks says that other processes write too: what was read before the locks were
 	// taken is read again, and tenants are locked as well as pools.
 	Locks bool
+	// Freed is told after each commit that gave a slot back or changed a limit. It must not
+	// wait. Nil: there is no other replica to tell.
+	Freed func()
 	// Kind tells what an error means; at the commit it may mean that all was written.
 	// Explain adds what to do about it.
 	Kind    func(err error, committing bool) Kind

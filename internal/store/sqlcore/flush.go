@@ -38,7 +38,10 @@ func (l *loader) flush(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.flushPools(ctx)
+	if err := l.flushPools(ctx); err != nil {
+		return err
+	}
+	return l.flushHearing(ctx)
 }
 
 func (l *loader) change(ctx context.Context, c Change, rows []Record) error {
@@ -109,8 +112,14 @@ func (l *loader) flushPools(ctx context.Context) error {
 	}
 	var touches []touchRecord
 	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
-		if p := l.pools[name]; p.touched {
+		p := l.pools[name]
+		if p.touched {
 			touches = append(touches, touchRecord{name, p.lastPlace, p.version})
+		}
+		if o := p.override; p.overridden {
+			if _, err := l.tx.Exec(ctx, l.store.sql["override"], name, o.Cap, int64(o.Since), int64(o.Until), o.By, o.Reason); err != nil {
+				return err
+			}
 		}
 	}
 	return write(ctx, l, "touch", touches)

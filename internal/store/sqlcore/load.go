@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/pool"
 )
@@ -19,12 +20,14 @@ type need struct {
 	pools   map[string]bool
 	tenants map[string]bool
 	counts  bool // the pools are counted, and the tenants charged
+	all     bool // every pool
+	hears   bool // the pulse and the leases
 	seek    bool // some transition does not say in which pool its row is
 	numbers int
 }
 
 func needOf(ops []*op) need {
-	n := need{map[[2]string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, false, false, 0}
+	n := need{keys: map[[2]string]bool{}, ids: map[string]bool{}, pools: map[string]bool{}, tenants: map[string]bool{}}
 	for _, o := range ops {
 		for _, id := range o.ids {
 			n.ids[id] = true
@@ -35,6 +38,8 @@ func needOf(ops []*op) need {
 		}
 		n.seek = n.seek || len(o.ids) > 0 || (o.claim != nil && o.claim.Attempt)
 		n.counts = n.counts || o.counts
+		n.all = n.all || o.allPools
+		n.hears = n.hears || o.hears
 		n.numbers += o.numbers
 	}
 	return n
@@ -56,7 +61,7 @@ type loader struct {
 }
 
 // load reads what the batch needs. Lock order: the pools' rows by name, then the tenants'
-// rows by name, then nothing else; the numbers of the sequence are not locked. Whoever
+// rows by name, then the pulse's row, then nothing else; the numbers of the sequence are not locked. Whoever
 // changes an admission holds its pool's row, so that plain reads of them are exact.
 func (l *loader) load(ctx context.Context) error {
 	steps := []func(context.Context) error{l.seek, l.lock, l.settings}
@@ -123,6 +128,11 @@ func (l *loader) lock(ctx context.Context) error {
 			return err
 		}
 	}
+	if l.need.hears {
+		if err := l.lockHearing(ctx); err != nil {
+			return err
+		}
+	}
 	now, err := l.store.clock(ctx, l.tx)
 	l.now = now
 	l.enterCounts()
@@ -144,18 +154,47 @@ func (l *loader) enterCounts() {
 }
 
 func (l *loader) lockPools(ctx context.Context) error {
+	if l.need.all {
+		return l.lockAllPools(ctx)
+	}
 	arg, err := names(slices.Sorted(maps.Keys(l.need.pools)))
 	if err != nil {
 		return err
 	}
-	return each(l.tx.Query(ctx, l.store.sql["pools"], arg))(func(rows Rows) error {
-		var name string
-		p := &poolState{}
-		err := rows.Scan(&name, &p.limits.Cap, &p.limits.MaxWaiting, &p.inForce, &p.lastPlace, &p.version)
-		l.store.counts.recall(name, p)
-		l.pools[name] = p
+	return each(l.tx.Query(ctx, l.store.sql["pools"], arg))(l.enterPool)
+}
+
+// lockAllPools takes the locks of those that it sees, and then looks again: what another
+// transaction added while this one waited for its locks was not yet to be seen.
+func (l *loader) lockAllPools(ctx context.Context) error {
+	if err := each(l.tx.Query(ctx, l.store.sql["pools_lock"]))(func(Rows) error { return nil }); err != nil {
 		return err
-	})
+	}
+	return each(l.tx.Query(ctx, l.store.sql["pools_all"]))(l.enterPool)
+}
+
+func (l *loader) enterPool(rows Rows) error {
+	p := &poolState{}
+	name, err := scanPool(rows, &p.limits, &p.override, &p.inForce, &p.lastPlace, &p.version)
+	l.store.counts.recall(name, p)
+	l.pools[name] = p
+	return err
+}
+
+// scanPool reads a pool's columns in the order in which every statement lists them, and
+// what follows them in this one.
+func scanPool(rows Rows, limits *pool.Limits, o *pool.Override, rest ...any) (name string, err error) {
+	var shares string
+	var slot, ticket int64
+	err = rows.Scan(append([]any{
+		&name, &limits.Cap, &limits.MaxWaiting, &shares, &limits.Audience, &slot, &ticket,
+		&o.Cap, &o.Since, &o.Until, &o.By, &o.Reason,
+	}, rest...)...)
+	limits.SlotTTL, limits.TicketTTL = time.Duration(slot)*time.Millisecond, time.Duration(ticket)*time.Millisecond
+	if err == nil && shares != noShares {
+		limits.Shares, err = decodeShares(shares)
+	}
+	return name, err
 }
 
 func (l *loader) relock(ctx context.Context) error {
@@ -205,6 +244,6 @@ func (l *loader) lockTenants(ctx context.Context) error {
 func (l *loader) settings(ctx context.Context) error {
 	return each(l.tx.Query(ctx, l.store.sql["settings"]))(func(rows Rows) error {
 		l.loaded = true
-		return rows.Scan(&l.defaultQuota)
+		return rows.Scan(&l.defaultQuota, &l.ceiling)
 	})
 }

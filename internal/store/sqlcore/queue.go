@@ -29,6 +29,9 @@ type op struct {
 	numbers int         // most numbers of the sequence that it takes
 	alone   bool        // it shares no transaction
 
+	allPools bool // it touches every pool
+	hears    bool // it reads or writes the pulse and the leases of hosts
+
 	do   func(*books)                         // the transition, over the loaded books
 	exec func(context.Context, *loader) error // statements of its own; nil for most
 

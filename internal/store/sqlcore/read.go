@@ -3,6 +3,7 @@ package sqlcore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll-project/plimsoll/internal/control"
@@ -62,6 +63,7 @@ func (s *Store) List(ctx context.Context, f control.Filter) ([]pool.Row, error) 
 	equal("consumer", f.Consumer)
 	equal("host", f.Host)
 	equal("class", f.Class)
+	equal("pool", f.Pool)
 	if f.Host != "" {
 		query.WriteString(" AND a.host <> ''") // as its index says
 	}
@@ -71,6 +73,9 @@ func (s *Store) List(ctx context.Context, f control.Filter) ([]pool.Row, error) 
 			return nil, err
 		}
 		and(" AND a.state IN (SELECT value ->> 0 FROM @rows($%d) AS wanted)", states)
+		if !slices.ContainsFunc(f.States, func(st pool.State) bool { return !st.HoldsSlot() }) {
+			query.WriteString(" AND a.state IN ('placing', 'admitted', 'running', 'releasing')") // as its index says
+		}
 	}
 	query.WriteString(" ORDER BY a.id")
 	if f.Limit > 0 {
@@ -89,23 +94,37 @@ func wrapped[T any](items []T) [][1]T {
 
 // Lines returns every pool in force, by name.
 func (s *Store) Lines(ctx context.Context) ([]pool.Line, error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var out []pool.Line
-	err := each(s.db.Query(ctx, s.sql["lines"]))(func(rows Rows) error {
-		var l pool.Line
-		err := rows.Scan(&l.Name, &l.Limits.Cap, &l.Limits.MaxWaiting, &l.Busy, &l.Waiting)
+	at := map[string]int{} // pool -> index
+	err = each(s.db.Query(ctx, s.sql["lines"]))(func(rows Rows) (err error) {
+		l := pool.Line{Held: map[pool.Holder]int64{}}
+		var o pool.Override
+		l.Name, err = scanPool(rows, &l.Limits, &o, &l.Waiting)
+		if o.InForce(now) {
+			l.Override, l.Limits.Cap = o, o.Cap
+		}
+		at[l.Name] = len(out)
 		out = append(out, l)
 		return err
 	})
-	return out, s.explain(err)
-}
-
-// Config returns the document in force; generation 0 when there is none yet.
-func (s *Store) Config(ctx context.Context) (control.Config, error) {
-	var c control.Config
-	err := each(s.db.Query(ctx, s.sql["config"]))(func(rows Rows) error {
-		return rows.Scan(&c.Generation, &c.Document, &c.By, &c.AppliedAt)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	err = each(s.db.Query(ctx, s.sql["holders"]))(func(rows Rows) error {
+		var name string
+		var h pool.Holder
+		var n int64
+		err := rows.Scan(&name, &h.Consumer, &h.Priority, &n)
+		if i, inForce := at[name]; inForce {
+			out[i].Held[h], out[i].Busy = n, out[i].Busy+n
+		}
+		return err
 	})
-	return c, s.explain(err)
+	return out, s.explain(err)
 }
 
 // Now is the store's clock.

@@ -22,6 +22,8 @@ type Record struct {
 	PinnedHost    string     `json:"pinned_host"`
 	Prefer        bool       `json:"prefer"`
 	Stateful      bool       `json:"stateful"`
+	HoldOnExit    bool       `json:"hold_on_exit"`
+	Priority      int64      `json:"priority"`
 	Pool          string     `json:"pool"`
 	Mode          pool.Mode  `json:"mode"`
 	MaxQueueAgeMS int64      `json:"max_queue_age_ms"`
@@ -30,6 +32,8 @@ type Record struct {
 	Gen           int64      `json:"gen"`
 	Epoch         int64      `json:"epoch"`
 	Host          string     `json:"host"`
+	Audience      string     `json:"audience"`
+	Instance      string     `json:"instance"`
 	Place         int64      `json:"place"`
 	Waited        bool       `json:"waited"`
 	Late          bool       `json:"late"`
@@ -38,9 +42,12 @@ type Record struct {
 	QueuedAt      pool.Time  `json:"queued_at"`
 	PresentUntil  pool.Time  `json:"present_until"`
 	HostlessAt    pool.Time  `json:"hostless_at"`
+	HostlessSince pool.Time  `json:"hostless_since"`
+	StandAt       string     `json:"stand_at"`
 	PlacingAt     pool.Time  `json:"placing_at"`
 	AdmittedAt    pool.Time  `json:"admitted_at"`
 	ReservedUntil pool.Time  `json:"reserved_until"`
+	LiveUntil     pool.Time  `json:"live_until"`
 	RunningAt     pool.Time  `json:"running_at"`
 	FreedAt       pool.Time  `json:"freed_at"`
 	EndedAt       pool.Time  `json:"ended_at"`
@@ -53,12 +60,14 @@ type Record struct {
 func toRecord(r, was *pool.Row) Record {
 	return Record{
 		ID: r.ID, Consumer: r.Consumer, Key: r.Key, Tenant: r.Tenant, Class: r.Class, Template: r.Template,
-		MemoryMB: r.MemoryMB, CPUMilli: r.CPUMilli, Labels: r.Labels, PinnedHost: r.Contents.Host,
-		Prefer: r.Prefer, Stateful: r.Stateful, Pool: r.Pool, Mode: r.Mode, MaxQueueAgeMS: r.MaxQueueAge.Milliseconds(),
-		State: r.State, Reason: r.Reason, Gen: r.Gen, Epoch: r.Epoch, Host: r.Host, Place: r.Place, Waited: r.Waited,
-		Late: r.Late, SparedAt: r.SparedAt, WaitingFor: r.WaitingFor, QueuedAt: r.QueuedAt, PresentUntil: r.PresentUntil,
-		HostlessAt: r.HostlessAt, PlacingAt: r.PlacingAt, AdmittedAt: r.AdmittedAt, ReservedUntil: r.ReservedUntil,
-		RunningAt: r.RunningAt, FreedAt: r.FreedAt, EndedAt: r.EndedAt,
+		MemoryMB: r.MemoryMB, CPUMilli: r.CPUMilli, Labels: r.Labels, PinnedHost: r.Contents.Host, Prefer: r.Prefer,
+		Stateful: r.Stateful, HoldOnExit: r.HoldOnExit, Priority: r.Priority, Pool: r.Pool, Mode: r.Mode,
+		MaxQueueAgeMS: r.MaxQueueAge.Milliseconds(), State: r.State, Reason: r.Reason, Gen: r.Gen, Epoch: r.Epoch,
+		Host: r.Host, Audience: r.Audience, Instance: r.Instance, Place: r.Place, Waited: r.Waited, Late: r.Late,
+		SparedAt: r.SparedAt, WaitingFor: r.WaitingFor, QueuedAt: r.QueuedAt, PresentUntil: r.PresentUntil,
+		HostlessAt: r.HostlessAt, HostlessSince: r.HostlessSince, StandAt: r.StandAt, PlacingAt: r.PlacingAt,
+		AdmittedAt: r.AdmittedAt, ReservedUntil: r.ReservedUntil, LiveUntil: r.LiveUntil, RunningAt: r.RunningAt,
+		FreedAt: r.FreedAt, EndedAt: r.EndedAt,
 		WasState: was.State, WasGen: was.Gen, WasEpoch: was.Epoch,
 	}
 }
@@ -67,10 +76,11 @@ func toRecord(r, was *pool.Row) Record {
 func (r *Record) Values() []any {
 	return []any{
 		r.ID, r.Consumer, r.Key, r.Tenant, r.Class, r.Template, r.MemoryMB, r.CPUMilli, r.Labels, r.PinnedHost, r.Prefer,
-		r.Stateful, r.Pool, string(r.Mode), r.MaxQueueAgeMS, string(r.State), r.Reason, r.Gen, r.Epoch, r.Host, r.Place,
-		r.Waited, r.Late, int64(r.SparedAt), r.WaitingFor, int64(r.QueuedAt), int64(r.PresentUntil), int64(r.HostlessAt),
-		int64(r.PlacingAt), int64(r.AdmittedAt), int64(r.ReservedUntil), int64(r.RunningAt), int64(r.FreedAt),
-		int64(r.EndedAt), string(r.WasState), r.WasGen, r.WasEpoch,
+		r.Stateful, r.HoldOnExit, r.Priority, r.Pool, string(r.Mode), r.MaxQueueAgeMS, string(r.State), r.Reason, r.Gen,
+		r.Epoch, r.Host, r.Audience, r.Instance, r.Place, r.Waited, r.Late, int64(r.SparedAt), r.WaitingFor,
+		int64(r.QueuedAt), int64(r.PresentUntil), int64(r.HostlessAt), int64(r.HostlessSince), r.StandAt,
+		int64(r.PlacingAt), int64(r.AdmittedAt), int64(r.ReservedUntil), int64(r.LiveUntil), int64(r.RunningAt),
+		int64(r.FreedAt), int64(r.EndedAt), string(r.WasState), r.WasGen, r.WasEpoch,
 	}
 }
 
@@ -78,18 +88,22 @@ func (r *Record) Values() []any {
 func scanRow(rows Rows) (*pool.Row, error) {
 	r, age := &pool.Row{}, int64(0)
 	err := rows.Scan(&r.ID, &r.Consumer, &r.Key, &r.Tenant, &r.Class, &r.Template, &r.MemoryMB, &r.CPUMilli,
-		&r.Labels, &r.Contents.Host, &r.Prefer, &r.Stateful, &r.Pool, &r.Mode, &age, &r.State, &r.Reason,
-		&r.Gen, &r.Epoch, &r.Host, &r.Place, &r.Waited, &r.Late, &r.SparedAt, &r.WaitingFor, &r.QueuedAt,
-		&r.PresentUntil, &r.HostlessAt, &r.PlacingAt, &r.AdmittedAt, &r.ReservedUntil, &r.RunningAt, &r.FreedAt, &r.EndedAt)
+		&r.Labels, &r.Contents.Host, &r.Prefer, &r.Stateful, &r.HoldOnExit, &r.Priority, &r.Pool, &r.Mode, &age,
+		&r.State, &r.Reason, &r.Gen, &r.Epoch, &r.Host, &r.Audience, &r.Instance, &r.Place, &r.Waited, &r.Late,
+		&r.SparedAt, &r.WaitingFor, &r.QueuedAt, &r.PresentUntil, &r.HostlessAt, &r.HostlessSince, &r.StandAt,
+		&r.PlacingAt, &r.AdmittedAt, &r.ReservedUntil, &r.LiveUntil, &r.RunningAt, &r.FreedAt, &r.EndedAt)
 	r.MaxQueueAge = time.Duration(age) * time.Millisecond
+	if r.State != pool.Waiting && r.State != pool.Placing {
+		r.StandAt = "" // kept by a program of schema 1, which does not know it
+	}
 	return r, err
 }
 
 // scanWaiter reads what line.sql selects.
 func scanWaiter(rows Rows) (*pool.Row, error) {
 	r, age := &pool.Row{State: pool.Waiting}, int64(0)
-	err := rows.Scan(&r.ID, &r.Pool, &r.Tenant, &r.Class, &r.Labels, &r.Contents.Host, &age, &r.Place, &r.Late,
-		&r.SparedAt, &r.QueuedAt, &r.PresentUntil, &r.HostlessAt)
+	err := rows.Scan(&r.ID, &r.Consumer, &r.Pool, &r.Tenant, &r.Class, &r.Labels, &r.Contents.Host, &r.Priority, &age,
+		&r.Place, &r.Late, &r.SparedAt, &r.QueuedAt, &r.PresentUntil, &r.HostlessAt)
 	r.MaxQueueAge = time.Duration(age) * time.Millisecond
 	return r, err
 }

@@ -51,6 +51,9 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
+// Freed is nil: one process has nobody to tell.
+func (s *Store) Freed() <-chan struct{} { return nil }
+
 // Claim finds or makes the row of a key and gives it a slot, a place or a no.
 func (s *Store) Claim(ctx context.Context, c pool.Claim) (pool.Claimed, error) {
 	return submit(ctx, s, op{claim: &c, counts: true, numbers: 1}, func(k pool.Clerk) pool.Claimed { return k.Claim(c) })
@@ -121,6 +124,21 @@ func (s *Store) Track(ctx context.Context, id string, epoch int64) (bool, error)
 // Leave begins a release; ok is false when there is no such admission.
 func (s *Store) Leave(ctx context.Context, id string) (pool.Row, bool, error) {
 	return s.change(ctx, id, 0, func(k pool.Clerk) (pool.Row, bool) { return k.Leave(id) })
+}
+
+// Stand writes where memory is set aside for a waiter.
+func (s *Store) Stand(ctx context.Context, id, at string) (bool, error) {
+	return submit(ctx, s, op{ids: []string{id}}, func(k pool.Clerk) bool { return k.Stand(id, at) })
+}
+
+// Reopen writes that a sandbox ended and may be started anew under its admission.
+func (s *Store) Reopen(ctx context.Context, id string, epoch int64, reservedFor time.Duration) (bool, error) {
+	return submit(ctx, s, op{ids: []string{id}}, func(k pool.Clerk) bool { return k.Reopen(id, epoch, reservedFor) })
+}
+
+// Return writes that what was lost runs on. It takes a slot, so that its tenant is locked.
+func (s *Store) Return(ctx context.Context, id string, epoch int64, host string) (bool, error) {
+	return submit(ctx, s, op{ids: []string{id}, counts: true}, func(k pool.Clerk) bool { return k.Return(id, epoch, host) })
 }
 
 // End writes an end; again asks the host to repeat it, because its placing is not settled yet.

@@ -10,14 +10,18 @@ import (
 
 const sweepChunk = 256 // admissions that one sweeping transaction may change
 
-// Sweep undoes placings whose replica was lost, ends waiters that are out of patience, and
-// forgets rows that ended a day ago. Which ones may be due is read beside the writer; each
-// is judged again in the transaction, so that several replicas may sweep at once.
+// Sweep writes the pulse, and then undoes, ends or forgets what is due. Which rows may be
+// due is read beside the writer; each is judged again in the transaction that changes it, so
+// that several replicas may sweep at once.
 func (s *Store) Sweep(ctx context.Context) ([]pool.Row, error) {
-	ids, err := s.due(ctx)
+	pulse, err := s.Pulse(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := s.due(ctx, pulse)
 	var changed []pool.Row
 	for chunk := range slices.Chunk(ids, sweepChunk) {
-		swept, chunkErr := submit(ctx, s, op{ids: chunk}, func(k pool.Clerk) []pool.Row { return k.Sweep(chunk) })
+		swept, chunkErr := submit(ctx, s, op{ids: chunk, hears: true}, func(k pool.Clerk) []pool.Row { return k.Sweep(chunk) })
 		if chunkErr != nil {
 			return changed, chunkErr
 		}
@@ -26,14 +30,26 @@ func (s *Store) Sweep(ctx context.Context) ([]pool.Row, error) {
 	return changed, err
 }
 
-func (s *Store) due(ctx context.Context) ([]string, error) {
+func (s *Store) due(ctx context.Context, pulse pool.Pulse) ([]string, error) {
 	now, err := s.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := s.Hosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leases := map[string]pool.Time{}
+	for _, h := range hosts {
+		leases[h.ID] = h.HeardAt
+	}
+	dead, err := names(pool.Dead(leases, now, pulse))
 	if err != nil {
 		return nil, err
 	}
 	before := func(d time.Duration) int64 { return int64(now.Add(-d)) }
 	var ids []string
-	err = each(s.db.Query(ctx, s.sql["due"], before(pool.PlacingFor), int64(now), before(pool.KeepEnded)))(func(rows Rows) error {
+	err = each(s.db.Query(ctx, s.sql["due"], before(pool.PlacingFor), int64(now), before(pool.KeepEnded), dead))(func(rows Rows) error {
 		var id string
 		err := rows.Scan(&id)
 		ids = append(ids, id)

@@ -24,7 +24,7 @@ func dialect(path string) sqlcore.Dialect {
 	}
 }
 
-var parameters = strings.NewReplacer("$1", "?1", "$2", "?2", "$3", "?3", "$4", "?4", "$5", "?5")
+var parameters = strings.NewReplacer("$", "?")
 
 //go:embed sql/insert.sql
 var insertSQL []byte

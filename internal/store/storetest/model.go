@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"testing"
@@ -55,6 +56,8 @@ func testModel(t *testing.T, fresh func(testing.TB) Opened) {
 			"claim": p.claim, "claim again": p.claim, "attempt": p.attempt, "regen": p.regen, "settle": p.settle, "settle again": p.settle,
 			"no room": p.noRoom, "attend": p.attend, "move": p.move, "renew": p.renew, "track": p.track, "leave": p.leave,
 			"end": p.end, "sweep": p.sweep, "advance": p.advance, "register": p.register, "configure": p.configure, "": p.compare,
+			"hear": p.hear, "redeem": p.redeem, "redeem again": p.redeem, "seen": p.seen, "stand": p.stand, "reopen": p.reopen,
+			"return": p.comeBack, "override": p.override, "resume": p.resume, "pulse": p.pulse, "live on": p.liveOn, "attest": p.attest,
 		})
 	})
 }
@@ -84,14 +87,19 @@ func (p *pair) compare(t *rapid.T) {
 	p.both("rows", func(ctx context.Context, s control.Store) (any, error) { return s.List(ctx, control.Filter{}) })
 	p.both("lines", func(ctx context.Context, s control.Store) (any, error) { return s.Lines(ctx) })
 	p.both("now", func(ctx context.Context, s control.Store) (any, error) { return s.Now(ctx) })
+	p.both("hosts", func(ctx context.Context, s control.Store) (any, error) { return s.Hosts(ctx) })
+	p.both("replicas", func(ctx context.Context, s control.Store) (any, error) { return s.Replicas(ctx) })
+	p.both("audit", func(ctx context.Context, s control.Store) (any, error) { return s.Audit(ctx, 3) })
+	p.both("configs", func(ctx context.Context, s control.Store) (any, error) { return s.Configs(ctx, 2) })
 }
 
 func (p *pair) configure(t *rapid.T) {
 	limits := pool.Settings{Pools: map[string]pool.Limits{}, Quotas: map[string]int64{}}
 	limits.DefaultQuota = rapid.SampledFrom([]int64{pool.Unlimited, 1, 2, 3}).Draw(t, "default quota")
-	for _, name := range []string{"p", "q"} {
+	limits.Ceiling = rapid.SampledFrom([]int64{0, 0, pool.Unlimited, 6, 9}).Draw(t, "ceiling")
+	for _, name := range []string{"p", "q", "r"} {
 		if rapid.IntRange(0, 9).Draw(t, name) > 0 {
-			limits.Pools[name] = pool.Limits{Cap: rapid.Int64Range(-1, 4).Draw(t, "cap"), MaxWaiting: rapid.Int64Range(0, 5).Draw(t, "max waiting")}
+			limits.Pools[name] = p.limits(t, name == "r")
 		}
 	}
 	if rapid.Bool().Draw(t, "quota") {
@@ -104,8 +112,32 @@ func (p *pair) configure(t *rapid.T) {
 		}
 		c.Document, c.By = "document", "operator"
 		generation, ok, err := s.Apply(ctx, c, limits)
+		if errors.Is(err, control.ErrOverCeiling) {
+			return "over the ceiling", nil
+		}
 		return fmt.Sprint(generation, ok), err
 	})
+	p.both("config", func(ctx context.Context, s control.Store) (any, error) {
+		c, ok, err := s.ConfigAt(ctx, 2)
+		return fmt.Sprint(c, ok), err
+	})
+}
+
+// limits draws a pool's; one without hosts may be put on hosts, and the other way round.
+func (p *pair) limits(t *rapid.T, hostless bool) pool.Limits {
+	l := pool.Limits{Cap: rapid.Int64Range(-1, 4).Draw(t, "cap"), MaxWaiting: rapid.Int64Range(0, 5).Draw(t, "max waiting")}
+	if hostless != (rapid.IntRange(0, 9).Draw(t, "placed otherwise") == 0) {
+		l.Audience = rapid.SampledFrom([]string{"cloud", "cloud", "yard"}).Draw(t, "audience")
+		l.SlotTTL = rapid.SampledFrom([]time.Duration{20 * time.Second, 2 * time.Minute}).Draw(t, "slot ttl")
+		l.TicketTTL = rapid.SampledFrom([]time.Duration{5 * time.Second, time.Minute}).Draw(t, "ticket ttl")
+	}
+	for _, share := range []pool.Share{{Consumer: "c1"}, {Priority: 1}} {
+		if rapid.IntRange(0, 2).Draw(t, "share") == 0 {
+			share.Reserved, share.Max = rapid.Int64Range(0, 2).Draw(t, "reserved"), rapid.Int64Range(0, 3).Draw(t, "max")
+			l.Shares = append(l.Shares, share)
+		}
+	}
+	return l
 }
 
 func (p *pair) claim(t *rapid.T) { p.claimWith(t, false) }
@@ -119,7 +151,7 @@ func (p *pair) claimWith(t *rapid.T, attempt bool) {
 		Key: rapid.SampledFrom([]string{"k1", "k2", "k3", "k4", "k5"}).Draw(t, "key"), Attempt: attempt, Present: p.present(t),
 	}
 	if !attempt {
-		c.Pool = rapid.SampledFrom([]string{"p", "p", "p", "q", "nowhere"}).Draw(t, "pool")
+		c.Pool = rapid.SampledFrom([]string{"p", "p", "p", "q", "r", "r", "nowhere"}).Draw(t, "pool")
 		c.Mode = rapid.SampledFrom([]pool.Mode{pool.Queue, pool.Queue, pool.Refuse}).Draw(t, "mode")
 		c.MaxQueueAge = rapid.SampledFrom([]time.Duration{3 * time.Second, time.Minute}).Draw(t, "max queue age")
 		c.Contents = p.contents(t, c)
@@ -133,7 +165,9 @@ func (p *pair) contents(t *rapid.T, c pool.Claim) pool.Contents {
 	if rapid.IntRange(0, 9).Draw(t, "conflict") == 0 {
 		n++
 	}
+	class := rapid.IntRange(0, 9).Draw(t, "the class changed") // which is no conflict
 	return pool.Contents{
+		HoldOnExit: n%2 == 0 != (class == 0), Priority: int64(n+class/9) % 3,
 		Tenant: []string{"t1", "t2", "t3"}[n%3], Class: []string{"small", "large"}[n%2], Template: "base \"'\\ é",
 		MemoryMB: int64(n), CPUMilli: 500, Labels: "a=b", Host: []string{"", "h9"}[n/2%2], Prefer: n%2 == 0, Stateful: n%3 == 0,
 	}

@@ -73,6 +73,10 @@ func testList(t *testing.T, o Opened) {
 		{Limit: 5},
 		{Consumer: "d", Class: "huge", States: []pool.State{pool.Placing}, Limit: 1},
 		{Host: "nowhere"},
+		{Pool: "p"},
+		{Pool: "p", States: []pool.State{pool.Placing, pool.Running}},
+		{Pool: "p", States: []pool.State{pool.Placing, pool.Released}},
+		{Pool: "q"},
 	} {
 		got, err := s.List(t.Context(), f)
 		if err != nil {

@@ -25,7 +25,7 @@ func (p *pair) regen(t *rapid.T) {
 
 func (p *pair) settle(t *rapid.T) {
 	r := p.row(t, pool.Placing)
-	gen, host := near(t, r.Gen), rapid.SampledFrom([]string{"h1", "h2"}).Draw(t, "host")
+	gen, host := near(t, r.Gen), rapid.SampledFrom(hosts).Draw(t, "host")
 	p.both("settle", func(ctx context.Context, s control.Store) (any, error) {
 		row, ok, err := s.Settle(ctx, r.ID, gen, host, time.Minute)
 		return answer{row, ok}, err
@@ -90,8 +90,9 @@ func (p *pair) sweep(*rapid.T) {
 	p.both("sweep", func(ctx context.Context, s control.Store) (any, error) { return s.Sweep(ctx) })
 }
 
-func (p *pair) register(*rapid.T) {
-	p.both("register", func(ctx context.Context, s control.Store) (any, error) { return s.Register(ctx, "h1") })
+func (p *pair) register(t *rapid.T) {
+	host := rapid.SampledFrom(hosts).Draw(t, "host")
+	p.both("register", func(ctx context.Context, s control.Store) (any, error) { return s.Register(ctx, host) })
 }
 
 func (p *pair) advance(t *rapid.T) {

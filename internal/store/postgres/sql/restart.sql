@@ -1,17 +1,20 @@
 -- Starts keys anew, only if their former admissions still are as they were loaded.
 UPDATE admissions AS a SET
     tenant = r.tenant, class = r.class, template = r.template, memory_mb = r.memory_mb, cpu_milli = r.cpu_milli,
-    labels = r.labels, pinned_host = r.pinned_host, prefer = r.prefer, stateful = r.stateful, pool = r.pool,
-    mode = r.mode, max_queue_age_ms = r.max_queue_age_ms, state = r.state, reason = r.reason, gen = r.gen,
-    epoch = r.epoch, host = r.host, place = r.place, waited = r.waited, late = r.late, spared_at = r.spared_at,
-    waiting_for = r.waiting_for, queued_at = r.queued_at, present_until = r.present_until,
-    hostless_at = r.hostless_at, placing_at = r.placing_at, admitted_at = r.admitted_at,
-    reserved_until = r.reserved_until, running_at = r.running_at, freed_at = r.freed_at, ended_at = r.ended_at
+    labels = r.labels, pinned_host = r.pinned_host, prefer = r.prefer, stateful = r.stateful,
+    hold_on_exit = r.hold_on_exit, priority = r.priority, pool = r.pool, mode = r.mode,
+    max_queue_age_ms = r.max_queue_age_ms, state = r.state, reason = r.reason, gen = r.gen, epoch = r.epoch,
+    host = r.host, audience = r.audience, instance = r.instance, place = r.place, waited = r.waited, late = r.late,
+    spared_at = r.spared_at, waiting_for = r.waiting_for, queued_at = r.queued_at, present_until = r.present_until,
+    hostless_at = r.hostless_at, hostless_since = r.hostless_since, stand_at = r.stand_at, placing_at = r.placing_at,
+    admitted_at = r.admitted_at, reserved_until = r.reserved_until, live_until = r.live_until,
+    running_at = r.running_at, freed_at = r.freed_at, ended_at = r.ended_at
 FROM jsonb_to_recordset($1::jsonb) AS r (
     id text, tenant text, class text, template text, memory_mb bigint, cpu_milli bigint, labels text,
-    pinned_host text, prefer boolean, stateful boolean, pool text, mode text, max_queue_age_ms bigint, state text,
-    reason text, gen bigint, epoch bigint, host text, place bigint, waited boolean, late boolean, spared_at bigint,
-    waiting_for text, queued_at bigint, present_until bigint, hostless_at bigint, placing_at bigint,
-    admitted_at bigint, reserved_until bigint, running_at bigint, freed_at bigint, ended_at bigint, was_state text,
-    was_gen bigint, was_epoch bigint)
+    pinned_host text, prefer boolean, stateful boolean, hold_on_exit boolean, priority bigint, pool text, mode text,
+    max_queue_age_ms bigint, state text, reason text, gen bigint, epoch bigint, host text, audience text,
+    instance text, place bigint, waited boolean, late boolean, spared_at bigint, waiting_for text, queued_at bigint,
+    present_until bigint, hostless_at bigint, hostless_since bigint, stand_at text, placing_at bigint,
+    admitted_at bigint, reserved_until bigint, live_until bigint, running_at bigint, freed_at bigint, ended_at bigint,
+    was_state text, was_gen bigint, was_epoch bigint)
 WHERE a.id = r.id AND a.state = r.was_state AND a.gen = r.was_gen AND a.epoch = r.was_epoch

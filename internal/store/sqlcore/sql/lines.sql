@@ -1,6 +1,6 @@
--- What each pool in force shows.
-SELECT name, cap, max_waiting,
-    (SELECT count(*) FROM admissions WHERE pool = name AND state IN ('placing', 'admitted', 'running', 'releasing')),
+-- What each pool in force shows, but for who holds its slots.
+SELECT name, cap, max_waiting, shares, audience, slot_ttl_ms, ticket_ttl_ms,
+    override_cap, override_since, override_until, override_by, override_reason,
     (SELECT count(*) FROM admissions WHERE pool = name AND state = 'waiting_capacity')
 FROM pools
 WHERE in_force

@@ -1,1 +1,1 @@
-UPDATE pulse SET at = $1 WHERE one = 1
+UPDATE pulse SET beat_at = $1, heard_since = $2 WHERE one = 1

@@ -1,1 +1,1 @@
-SELECT default_quota FROM settings
+SELECT default_quota, ceiling FROM settings

@@ -1,6 +1,7 @@
 -- Moves an admission, only if it still is as it was loaded.
 UPDATE admissions SET
-    state = ?16, reason = ?17, gen = ?18, epoch = ?19, host = ?20, place = ?21, waited = ?22, late = ?23,
-    spared_at = ?24, waiting_for = ?25, queued_at = ?26, present_until = ?27, hostless_at = ?28, placing_at = ?29,
-    admitted_at = ?30, reserved_until = ?31, running_at = ?32, freed_at = ?33, ended_at = ?34
-WHERE id = ?1 AND state = ?35 AND gen = ?36 AND epoch = ?37
+    state = ?18, reason = ?19, gen = ?20, epoch = ?21, host = ?22, audience = ?23, instance = ?24, place = ?25,
+    waited = ?26, late = ?27, spared_at = ?28, waiting_for = ?29, queued_at = ?30, present_until = ?31,
+    hostless_at = ?32, hostless_since = ?33, stand_at = ?34, placing_at = ?35, admitted_at = ?36,
+    reserved_until = ?37, live_until = ?38, running_at = ?39, freed_at = ?40, ended_at = ?41
+WHERE id = ?1 AND state = ?42 AND gen = ?43 AND epoch = ?44

@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// How replicas wake each other's waiters.
+const (
+	channel    = "plimsoll_freed"
+	tellEvery  = 20 * time.Millisecond // a NOTIFY takes a lock of the whole database at its commit
+	tellFor    = 5 * time.Second       // after which a word is given up; the next one says the same
+	redialFrom = 100 * time.Millisecond
+	redialTo   = 30 * time.Second
+)
+
+// news is the word of freed slots from replica to replica. It is a hint: where the server or
+// a pooler refuses it, each replica's waiters look by themselves every few seconds.
+type news struct {
+	connections *pgxpool.Pool
+	log         *slog.Logger
+	self        string        // payload of one's own word, which is no news
+	freedHere   chan struct{} // of one: something was freed and not yet told
+	heard       chan struct{} // of one: another replica told of something
+}
+
+func newNews(connections *pgxpool.Pool, log *slog.Logger) *news {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &news{connections, log, fmt.Sprintf("%016x", rand.Uint64()), make(chan struct{}, 1), make(chan struct{}, 1)}
+}
+
+// freed never waits.
+func (n *news) freed() { signal(n.freedHere) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// tell sends a word for all that was freed since the last one, until ctx ends.
+func (n *news) tell(ctx context.Context) {
+	refused := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.freedHere:
+		}
+		if err := n.notify(ctx); err != nil && ctx.Err() == nil && !refused {
+			refused = true
+			n.log.Warn("other replicas cannot be told at once that a slot came free; their waiters look by themselves", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(tellEvery):
+		}
+	}
+}
+
+func (n *news) notify(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, tellFor)
+	defer cancel()
+	_, err := n.connections.Exec(ctx, "SELECT pg_notify($1, $2)", channel, n.self)
+	return err
+}
+
+// listen hears the others on a connection of its own, and dials again when it breaks, until
+// ctx ends or the server says that it has no such thing.
+func (n *news) listen(ctx context.Context) {
+	wait := redialFrom
+	for warned := false; ; {
+		began := time.Now()
+		err := n.listenOnce(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if !warned {
+			warned = true
+			n.log.Warn("what other replicas free is not heard at once; waiters look by themselves", "err", err)
+		}
+		if refusesForGood(err) {
+			return
+		}
+		if time.Since(began) > redialTo {
+			wait = redialFrom
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, redialTo)
+	}
+}
+
+// refusesForGood says whether the server knows no LISTEN: a syntax it does not have, or a
+// feature it does not support.
+func refusesForGood(err error) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pgErr.Code[:2] == "0A" || pgErr.Code[:2] == "42")
+}
+
+func (n *news) listenOnce(ctx context.Context) (err error) {
+	conn, err := pgx.ConnectConfig(ctx, n.connections.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellFor)
+		defer cancel()
+		err = errors.Join(err, conn.Close(closing))
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+		return err
+	}
+	signal(n.heard) // what was told before cannot be known
+	for {
+		word, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		if word.Payload != n.self {
+			signal(n.heard)
+		}
+	}
+}

@@ -1,0 +1,1 @@
+DELETE FROM replicas WHERE heard_at <= $1
