@@ -91,7 +91,7 @@ func (k Clerk) Redeem(d Redemption) (RedeemVerdict, Row) {
 	if r == nil {
 		return RedeemUnknown, Row{}
 	}
-	v := r.redeemable(k.books.Now(), d)
+	v := r.Redeemable(k.books.Now(), d)
 	if v == Redeemed && r.State == Admitted {
 		l := k.lives(r)
 		r.State, r.RunningAt, r.Instance = Running, k.books.Now(), d.Instance
@@ -101,7 +101,8 @@ func (k Clerk) Redeem(d Redemption) (RedeemVerdict, Row) {
 	return v, *r
 }
 
-func (r *Row) redeemable(now Time, d Redemption) RedeemVerdict {
+// Redeemable says what would become of a redemption now.
+func (r *Row) Redeemable(now Time, d Redemption) RedeemVerdict {
 	switch {
 	case r.Epoch > d.Epoch:
 		return RedeemSuperseded

@@ -59,6 +59,11 @@ type Standing struct {
 
 	Left      int64 // slots open to the claimant once those ahead have taken theirs
 	ShareFull bool  // the claimant's share holds its max
+
+	// What else a no may rest on.
+	Share    ShareStanding // the claimant's; the zero value: it has none
+	SetAside int64         // free slots that are reserved for the shares of others
+	Override Override      // what an operator set and is in force; the zero value: nothing
 }
 
 // Free is the number of slots nobody holds; a cap that was lowered leaves none, not fewer.

@@ -23,6 +23,14 @@ func (s Share) covers(h Holder) bool {
 	return s.Priority == h.Priority
 }
 
+// most is how many slots it may hold.
+func (s Share) most() int64 {
+	if s.Max == 0 {
+		return endless
+	}
+	return s.Max
+}
+
 // shareOf returns the index of a holder's share: its consumer's before its priority's, and
 // -1 when it has none.
 func (l *Limits) shareOf(h Holder) int {
@@ -37,6 +45,26 @@ func (l *Limits) shareOf(h Holder) int {
 		}
 	}
 	return of
+}
+
+// ShareStanding is how a share stands at one moment.
+type ShareStanding struct {
+	Share
+	Held int64
+}
+
+// Stand says how each share stands, given what is held of the pool.
+func (l *Limits) Stand(held map[Holder]int64) []ShareStanding {
+	out := make([]ShareStanding, len(l.Shares))
+	for i, s := range l.Shares {
+		out[i].Share = s
+	}
+	for h, n := range held {
+		if i := l.shareOf(h); i >= 0 {
+			out[i].Held += n
+		}
+	}
+	return out
 }
 
 const endless = 1 << 40 // slots of a pool without a cap
@@ -63,10 +91,7 @@ func freeSlots(l *Limits, held map[Holder]int64) slots {
 	for _, share := range l.Shares {
 		s.common -= share.Reserved
 		s.own = append(s.own, share.Reserved)
-		if share.Max == 0 {
-			share.Max = endless
-		}
-		s.room = append(s.room, share.Max)
+		s.room = append(s.room, share.most())
 	}
 	for h, n := range held {
 		s.hold(h, n)
@@ -110,4 +135,17 @@ func (s *slots) take(h Holder) bool {
 func (s *slots) full(h Holder) bool {
 	i := s.limits.shareOf(h)
 	return i >= 0 && s.room[i] <= 0
+}
+
+// standing says how the holder's share stands, and how many free slots are kept for others'.
+func (s *slots) standing(h Holder) (mine ShareStanding, setAside int64) {
+	i := s.limits.shareOf(h)
+	for j, share := range s.limits.Shares {
+		if j != i {
+			setAside += s.own[j]
+			continue
+		}
+		mine.Share, mine.Held = share, share.most()-s.room[j]
+	}
+	return mine, max(min(setAside, s.free), 0)
 }

@@ -22,11 +22,11 @@ func (f *Fleet) Authenticate(tokenSHA256 [32]byte) (*Consumer, bool) {
 	return &f.Consumers[found], true
 }
 
-// Has says whether the consumer may act in a role; admin includes operator, and operator
+// Has says whether the consumer may act in a role; admin includes every other, and operator
 // includes consumer.
 func (c *Consumer) Has(role Role) bool {
 	if role == RoleSubstrate {
-		return slices.Contains(c.Roles, role)
+		return slices.Contains(c.Roles, role) || slices.Contains(c.Roles, RoleAdmin)
 	}
 	return slices.ContainsFunc(c.Roles, func(r Role) bool { return rank(r) >= rank(role) && rank(role) > 0 })
 }
@@ -36,9 +36,9 @@ func rank(r Role) int {
 	return slices.Index([]Role{RoleConsumer, RoleOperator, RoleAdmin}, r) + 1
 }
 
-// Serves says whether the consumer may redeem the tickets of an audience.
+// Serves says whether the consumer may redeem the tickets of an audience; an admin may all.
 func (c *Consumer) Serves(audience string) bool {
-	return c.Has(RoleSubstrate) && (slices.Contains(c.Audiences, AnyAudience) || slices.Contains(c.Audiences, audience))
+	return slices.Contains(c.Roles, RoleAdmin) || c.Has(RoleSubstrate) && (slices.Contains(c.Audiences, AnyAudience) || slices.Contains(c.Audiences, audience))
 }
 
 // Tenant is on whose behalf a request is made. Without a word in the request it is the

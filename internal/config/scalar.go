@@ -37,7 +37,7 @@ const (
 type Role string
 
 // The roles. Of the first three each includes those before it; the last one stands for
-// itself, and the local one of a machine has it too.
+// itself, and admin includes it.
 const (
 	RoleConsumer  Role = "consumer"  // asks for itself
 	RoleOperator  Role = "operator"  // sees and releases everybody's, sets caps for a while
