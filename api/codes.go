@@ -35,6 +35,7 @@ const (
 	GenerationConflict Code = "generation_conflict"
 	InvalidConfig      Code = "invalid_config"
 	Internal           Code = "internal"
+	OverCeiling        Code = "over_ceiling"
 )
 
 // Scope says whose no it is.
@@ -104,6 +105,7 @@ var table = [...]Meaning{
 	{GenerationConflict, 409, Never, ScopeRequest, false, "the configuration changed meanwhile", "look at plimsoll config diff, then apply again"},
 	{InvalidConfig, 422, Never, ScopeRequest, false, "the configuration is not valid", "correct the lines that are named; the old one stays in force"},
 	{Internal, 500, Never, ScopeFleet, true, "an internal error", "see the server's log by the decision id"},
+	{OverCeiling, 409, Never, ScopeFleet, false, "the caps would sum to more than the ceiling", "lower the cap of another pool first, ask for less, or raise the ceiling"},
 }
 
 // Table returns every row, in the order in which the codes were added.

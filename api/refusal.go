@@ -16,6 +16,7 @@ type Refusal struct {
 	DecisionID string        // names this decision in logs and in explain
 	RetryAfter time.Duration // an appointment for this caller; zero: none
 	Receipt    string        // handed back by the caller with its next try
+	Reason     string        // of TicketRejected: a word of package ticket's reasons
 	Figures    Figures       // where the caller stands
 }
 
@@ -31,6 +32,8 @@ type Figures struct {
 	Limit      int64               `json:"limit,omitempty"` // of the quota
 	Use        int64               `json:"use,omitempty"`
 	Hosts      map[string][]string `json:"hosts,omitempty"` // reason -> ids of the hosts refused for it
+	Share      *ShareStanding      `json:"share,omitempty"` // the caller's, where its pool has one for it
+	Override   *PoolOverride       `json:"override,omitempty"`
 }
 
 // Refuse makes a refusal with a detail for people.

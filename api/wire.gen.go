@@ -49,6 +49,24 @@ func (e AdmissionState) Valid() bool {
 	}
 }
 
+// Defines values for AudienceKeyState.
+const (
+	AudienceKeyStateSigning    AudienceKeyState = "signing"
+	AudienceKeyStateVerifyOnly AudienceKeyState = "verify-only"
+)
+
+// Valid indicates whether the value is a known member of the AudienceKeyState enum.
+func (e AudienceKeyState) Valid() bool {
+	switch e {
+	case AudienceKeyStateSigning:
+		return true
+	case AudienceKeyStateVerifyOnly:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ChargeMode.
 const (
 	ChargeModeCommitted  ChargeMode = "committed"
@@ -130,11 +148,63 @@ func (e Intake) Valid() bool {
 	}
 }
 
+// Defines values for OutOfGateWhy.
+const (
+	OutOfGateWhyDuplicate     OutOfGateWhy = "duplicate"
+	OutOfGateWhyOtherAudience OutOfGateWhy = "other_audience"
+	OutOfGateWhyOtherInstance OutOfGateWhy = "other_instance"
+	OutOfGateWhyOtherPool     OutOfGateWhy = "other_pool"
+	OutOfGateWhyReleased      OutOfGateWhy = "released"
+	OutOfGateWhySuperseded    OutOfGateWhy = "superseded"
+	OutOfGateWhyUnknown       OutOfGateWhy = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the OutOfGateWhy enum.
+func (e OutOfGateWhy) Valid() bool {
+	switch e {
+	case OutOfGateWhyDuplicate:
+		return true
+	case OutOfGateWhyOtherAudience:
+		return true
+	case OutOfGateWhyOtherInstance:
+		return true
+	case OutOfGateWhyOtherPool:
+		return true
+	case OutOfGateWhyReleased:
+		return true
+	case OutOfGateWhySuperseded:
+		return true
+	case OutOfGateWhyUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Placement.
+const (
+	PlacementHost Placement = "host"
+	PlacementNone Placement = "none"
+)
+
+// Valid indicates whether the value is a known member of the Placement enum.
+func (e Placement) Valid() bool {
+	switch e {
+	case PlacementHost:
+		return true
+	case PlacementNone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Role.
 const (
-	RoleAdmin    Role = "admin"
-	RoleConsumer Role = "consumer"
-	RoleOperator Role = "operator"
+	RoleAdmin     Role = "admin"
+	RoleConsumer  Role = "consumer"
+	RoleOperator  Role = "operator"
+	RoleSubstrate Role = "substrate"
 )
 
 // Valid indicates whether the value is a known member of the Role enum.
@@ -145,6 +215,8 @@ func (e Role) Valid() bool {
 	case RoleConsumer:
 		return true
 	case RoleOperator:
+		return true
+	case RoleSubstrate:
 		return true
 	default:
 		return false
@@ -175,6 +247,45 @@ func (e SandboxState) Valid() bool {
 	case SandboxStateUnticketed:
 		return true
 	case SandboxStateWaitingStart:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TicketReason.
+const (
+	TicketReasonExpired    TicketReason = "expired"
+	TicketReasonForged     TicketReason = "forged"
+	TicketReasonMalformed  TicketReason = "malformed"
+	TicketReasonMissing    TicketReason = "missing"
+	TicketReasonOtherHost  TicketReason = "other_host"
+	TicketReasonOtherKey   TicketReason = "other_key"
+	TicketReasonReleased   TicketReason = "released"
+	TicketReasonReplayed   TicketReason = "replayed"
+	TicketReasonSuperseded TicketReason = "superseded"
+)
+
+// Valid indicates whether the value is a known member of the TicketReason enum.
+func (e TicketReason) Valid() bool {
+	switch e {
+	case TicketReasonExpired:
+		return true
+	case TicketReasonForged:
+		return true
+	case TicketReasonMalformed:
+		return true
+	case TicketReasonMissing:
+		return true
+	case TicketReasonOtherHost:
+		return true
+	case TicketReasonOtherKey:
+		return true
+	case TicketReasonReleased:
+		return true
+	case TicketReasonReplayed:
+		return true
+	case TicketReasonSuperseded:
 		return true
 	default:
 		return false
@@ -222,8 +333,12 @@ func (e WaitingFor) Valid() bool {
 
 // Admission One execution's passage.
 type Admission struct {
-	// AdmittedAt When its host promised the memory.
+	// AdmittedAt When it was admitted.
 	AdmittedAt *time.Time `json:"admitted_at,omitempty"`
+
+	// Audience Who demands the ticket instead of a host, in a pool without hosts. The slot then lives by its
+	// caller's heartbeat, or by its substrate's word that it runs.
+	Audience string `json:"audience,omitempty"`
 
 	// ChargeMB What it counts for on its host at least, MiB.
 	ChargeMB int64  `json:"charge_mb,omitempty"`
@@ -269,6 +384,9 @@ type Admission struct {
 	// Examples: a-01k6f3zq
 	ID string `json:"id"`
 
+	// Instance What the ticket was redeemed for, in the words of the substrate that redeemed it.
+	Instance string `json:"instance,omitempty"`
+
 	// Key The consumer's own name for one execution.
 	//
 	// Examples: task-7421
@@ -278,6 +396,9 @@ type Admission struct {
 	//
 	// Examples: {"zone":"a"}
 	Labels Labels `json:"labels,omitempty"`
+
+	// LiveUntil Without a host, when the slot ends unless it is heard of.
+	LiveUntil *time.Time `json:"live_until,omitempty"`
 
 	// MemoryMB Configured size, MiB.
 	MemoryMB int64 `json:"memory_mb,omitempty"`
@@ -291,13 +412,13 @@ type Admission struct {
 	// Reason Why it ended, if it did not end by a release.
 	Reason string `json:"reason,omitempty"`
 
-	// StartedAt When its host said that it runs.
+	// StartedAt When its host, or its substrate, said that it runs.
 	StartedAt *time.Time `json:"started_at,omitempty"`
 
 	// State Where the passage stands. In turn: `waiting_capacity`, `placing`, `admitted`, `running`,
 	// `released`; or `releasing` (the host has not said yet that it is gone), `timed_out` (waited as
-	// long as it was willing to), `expired` (never booted), `evicted` (reclaimed by its host), `lost`
-	// (its host died).
+	// long as it was willing to), `expired` (never booted, or, without a host, not heard of for
+	// `slot_ttl`), `evicted` (reclaimed by its host), `lost` (its host died).
 	State AdmissionState `json:"state"`
 
 	// Stateful Charged what was configured, and never reclaimed.
@@ -380,9 +501,40 @@ type AdmissionRequest struct {
 
 // AdmissionState Where the passage stands. In turn: `waiting_capacity`, `placing`, `admitted`, `running`,
 // `released`; or `releasing` (the host has not said yet that it is gone), `timed_out` (waited as
-// long as it was willing to), `expired` (never booted), `evicted` (reclaimed by its host), `lost`
-// (its host died).
+// long as it was willing to), `expired` (never booted, or, without a host, not heard of for
+// `slot_ttl`), `evicted` (reclaimed by its host), `lost` (its host died).
 type AdmissionState string
+
+// AudienceKey defines model for AudienceKey.
+type AudienceKey struct {
+	// ID The root that it was derived from.
+	ID string `json:"id"`
+
+	// Secret 32 bytes in standard base64.
+	Secret string `json:"secret"`
+
+	// State What the server does with it.
+	State AudienceKeyState `json:"state"`
+}
+
+// AudienceKeyState What the server does with it.
+type AudienceKeyState string
+
+// AudienceKeysFile The keys file of one audience. Secret.
+type AudienceKeysFile struct {
+	Audience string        `json:"audience"`
+	Keys     []AudienceKey `json:"keys"`
+	Version  int64         `json:"version"`
+}
+
+// CapInForce The cap that was in force before.
+type CapInForce struct {
+	// Cap Slots; 0 is none at all. Read with `capped`.
+	Cap int64 `json:"cap"`
+
+	// Capped There was a cap.
+	Capped bool `json:"capped,omitempty"`
+}
 
 // ChargeMode What a stateless sandbox is charged on its host: `working-set` what is resident, and at least its
 // reserve; `committed` what was configured. Stateful ones are always charged what was configured.
@@ -411,6 +563,46 @@ type ConfigDocument struct {
 	// Generation Rises by every change.
 	Generation int64 `json:"generation"`
 }
+
+// ConfigGeneration defines model for ConfigGeneration.
+type ConfigGeneration struct {
+	// AppliedAt When it came into force.
+	AppliedAt time.Time `json:"applied_at"`
+
+	// AppliedBy The consumer that applied it.
+	AppliedBy  string `json:"applied_by"`
+	Generation int64  `json:"generation"`
+}
+
+// ConfigList defines model for ConfigList.
+type ConfigList struct {
+	// Configs Newest first; the first is in force.
+	Configs []ConfigGeneration `json:"configs"`
+}
+
+// Deed One thing that an operator did.
+type Deed struct {
+	At time.Time `json:"at"`
+
+	// By The consumer that did it.
+	By string `json:"by"`
+
+	// Reason Why.
+	Reason string `json:"reason,omitempty"`
+
+	// What In the words of the command line.
+	What string `json:"what"`
+}
+
+// DeedList defines model for DeedList.
+type DeedList struct {
+	Deeds []Deed `json:"deeds"`
+}
+
+// DeedReason Why, for the audit; no control characters.
+//
+// Examples: the CI provider is out
+type DeedReason = string
 
 // Enforcement Whether the host's no binds: `enforce` refuses; `shadow` decides and lets pass; `observe` only
 // measures.
@@ -537,6 +729,9 @@ type HostPinMode string
 
 // Identity defines model for Identity.
 type Identity struct {
+	// Audiences Whose tickets it may redeem.
+	Audiences []string `json:"audiences,omitempty"`
+
 	// Consumer The name of the caller.
 	Consumer string `json:"consumer"`
 	Roles    []Role `json:"roles"`
@@ -573,6 +768,20 @@ type Limit struct {
 	UsedMB int64 `json:"used_mb"`
 }
 
+// MissingSlot defines model for MissingSlot.
+type MissingSlot struct {
+	Epoch int64 `json:"epoch"`
+
+	// ID The admission's id.
+	ID string `json:"id"`
+
+	// Instance What its ticket was redeemed for.
+	Instance string `json:"instance,omitempty"`
+
+	// StartedAt When it was redeemed.
+	StartedAt time.Time `json:"started_at"`
+}
+
 // Name A name of the configuration, or of a host.
 //
 // Examples: agent
@@ -587,12 +796,36 @@ type Occupancy struct {
 	Waiting int64 `json:"waiting"`
 }
 
+// OutOfGate An entry of the report that no slot stands for.
+type OutOfGate struct {
+	Epoch    int64  `json:"epoch,omitempty"`
+	ID       string `json:"id,omitempty"`
+	Instance string `json:"instance,omitempty"`
+
+	// Why There is no such admission; it has ended; it was placed anew since; it is of another pool, or
+	// not of the caller's audiences; its ticket was redeemed for another instance; or it stands in the
+	// report twice.
+	Why OutOfGateWhy `json:"why"`
+}
+
+// OutOfGateWhy There is no such admission; it has ended; it was placed anew since; it is of another pool, or
+// not of the caller's audiences; its ticket was redeemed for another instance; or it stands in the
+// report twice.
+type OutOfGateWhy string
+
+// Placement Who boots what a pool admits: a `host` with an agent, or a substrate that is none of ours
+// (`none`).
+type Placement string
+
 // Pool Classes that share one cap.
 type Pool struct {
+	// Audience Who demands the tickets of a pool without hosts.
+	Audience string `json:"audience,omitempty"`
+
 	// Busy Slots held: placing, admitted, running, releasing.
 	Busy int64 `json:"busy"`
 
-	// Cap Slots that it has; 0 is none at all. Read with `capped`.
+	// Cap Slots that it has at this moment; 0 is none at all. Read with `capped`.
 	Cap int64 `json:"cap"`
 
 	// Capped It has a cap; without one only memory bounds it.
@@ -601,6 +834,9 @@ type Pool struct {
 	// Classes Class -> what it holds.
 	Classes map[string]Occupancy `json:"classes"`
 
+	// ConfiguredCap The cap of the configuration, whatever an operator set for a while; absent without one.
+	ConfiguredCap *int64 `json:"configured_cap,omitempty"`
+
 	// Consumers Consumer -> what it holds.
 	Consumers map[string]Occupancy `json:"consumers"`
 
@@ -608,8 +844,48 @@ type Pool struct {
 	MaxWaiting int64  `json:"max_waiting"`
 	Name       string `json:"name"`
 
+	// OutOfGate What ran without a slot when this replica was last told what runs; absent if it was not told
+	// within the life of a slot.
+	OutOfGate *int64 `json:"out_of_gate,omitempty"`
+
+	// Override What an operator set of a pool for a while. A cap of 0 holds it.
+	Override *PoolOverride `json:"override,omitempty"`
+
+	// Placement Who boots what a pool admits: a `host` with an agent, or a substrate that is none of ours
+	// (`none`).
+	Placement Placement `json:"placement"`
+
+	// Shares Parts of it that are for one consumer, or for the classes of one priority.
+	Shares []ShareStanding `json:"shares,omitempty"`
+
+	// SlotTTLMS Without hosts, how long a slot lives that nothing is heard of, in milliseconds.
+	SlotTTLMS int64 `json:"slot_ttl_ms,omitempty"`
+
+	// TicketTTLMS Without hosts, how long a ticket lives, in milliseconds.
+	TicketTTLMS int64 `json:"ticket_ttl_ms,omitempty"`
+
 	// Waiting Places in its queue.
 	Waiting int64 `json:"waiting"`
+}
+
+// PoolChange What an operator changed.
+type PoolChange struct {
+	// Pool Classes that share one cap.
+	Pool Pool `json:"pool"`
+
+	// Was The cap that was in force before.
+	Was CapInForce `json:"was"`
+}
+
+// PoolHoldRequest defines model for PoolHoldRequest.
+type PoolHoldRequest struct {
+	// ForMS How long, in milliseconds; at most 30 days. Left out, until it is resumed.
+	ForMS *int64 `json:"for_ms,omitempty"`
+
+	// Reason Why, for the audit; no control characters.
+	//
+	// Examples: the CI provider is out
+	Reason DeedReason `json:"reason"`
 }
 
 // PoolList defines model for PoolList.
@@ -617,6 +893,46 @@ type PoolList struct {
 	// Ceiling What the caps sum to at most, if a ceiling is set.
 	Ceiling *int64 `json:"ceiling,omitempty"`
 	Pools   []Pool `json:"pools"`
+}
+
+// PoolOverride What an operator set of a pool for a while. A cap of 0 holds it.
+type PoolOverride struct {
+	// By The consumer that set it.
+	By string `json:"by"`
+
+	// Cap Slots; 0 lets nothing in.
+	Cap int64 `json:"cap"`
+
+	// Reason Why.
+	Reason string `json:"reason"`
+
+	// Since When it was set.
+	Since time.Time `json:"since"`
+
+	// Until When it ends by itself; absent until it is resumed.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// PoolOverrideRequest defines model for PoolOverrideRequest.
+type PoolOverrideRequest struct {
+	// Cap Slots. To let nothing in, hold the pool.
+	Cap int64 `json:"cap"`
+
+	// ForMS How long, in milliseconds; at most 30 days.
+	ForMS int64 `json:"for_ms"`
+
+	// Reason Why, for the audit; no control characters.
+	//
+	// Examples: the CI provider is out
+	Reason DeedReason `json:"reason"`
+}
+
+// PoolResumeRequest defines model for PoolResumeRequest.
+type PoolResumeRequest struct {
+	// Reason Why, for the audit; no control characters.
+	//
+	// Examples: the CI provider is out
+	Reason DeedReason `json:"reason"`
 }
 
 // Problem A no (RFC 9457) with the figures behind it.
@@ -645,8 +961,11 @@ type Problem struct {
 	// ID The admission, where there is one.
 	ID string `json:"id,omitempty"`
 
-	// Limit The limit that was met, a quota for instance.
+	// Limit The limit that was met: a quota, or the ceiling.
 	Limit *int64 `json:"limit,omitempty"`
+
+	// Override What an operator set of a pool for a while. A cap of 0 holds it.
+	Override *PoolOverride `json:"override,omitempty"`
 
 	// Pool The pool that is full.
 	Pool string `json:"pool,omitempty"`
@@ -659,6 +978,9 @@ type Problem struct {
 
 	// QueuedForMS How long it waited, in milliseconds.
 	QueuedForMS int64 `json:"queued_for_ms,omitempty"`
+
+	// Reason Why a ticket was rejected.
+	Reason TicketReason `json:"reason,omitempty"`
 
 	// Receipt Hand it back with the next try of the same request. It reserves nothing; it lets the time from
 	// first refusal to success be measured on any replica.
@@ -675,6 +997,10 @@ type Problem struct {
 
 	// Scope Whose no it is, from the narrowest to the widest.
 	Scope Scope `json:"scope"`
+
+	// Share A part of a pool: the slots that are reserved for it are never lent. It is one consumer's, or that
+	// of the classes of one priority.
+	Share *ShareStanding `json:"share,omitempty"`
 
 	// Status The HTTP status.
 	Status int `json:"status"`
@@ -695,16 +1021,129 @@ type Problem struct {
 	// Examples: urn:plimsoll:problem:no_capacity
 	Type string `json:"type"`
 
-	// Use What is held of the limit.
+	// Use What is held of the limit, or what the caps would sum to.
 	Use *int64 `json:"use,omitempty"`
 
 	// WaitingFor What a waiter lacks: a `slot` of its pool, a `host` with room, or its tenant's `quota`.
 	WaitingFor WaitingFor `json:"waiting_for,omitempty"`
 }
 
-// Role `consumer` asks for itself; `operator` sees and releases everybody's; `admin` changes the
-// configuration.
+// Redemption What a ticket admits, by the store's word.
+type Redemption struct {
+	// Audience Who may redeem it.
+	Audience string `json:"audience"`
+	Class    string `json:"class"`
+
+	// Consumer Whose it is.
+	Consumer string `json:"consumer"`
+
+	// CPU Cores asked for.
+	CPU   float64 `json:"cpu,omitempty"`
+	Epoch int64   `json:"epoch"`
+
+	// ExpiresAt When the ticket ends.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// HeartbeatMS How often to say that it runs, by its caller's `heartbeat` or by `POST /v1/pools/{pool}/running`,
+	// in milliseconds.
+	HeartbeatMS int64 `json:"heartbeat_ms"`
+
+	// ID The admission's id.
+	ID string `json:"id"`
+
+	// Instance What it was redeemed for.
+	Instance string `json:"instance,omitempty"`
+
+	// Key The consumer's own name for one execution.
+	//
+	// Examples: task-7421
+	Key Key `json:"key"`
+
+	// LiveForMS When the slot ends unless it is heard of, in milliseconds from the answer.
+	LiveForMS int64 `json:"live_for_ms"`
+
+	// MemoryMB Configured size, MiB: the limit to boot with.
+	MemoryMB int64  `json:"memory_mb"`
+	Pool     string `json:"pool"`
+
+	// State Where the passage stands. In turn: `waiting_capacity`, `placing`, `admitted`, `running`,
+	// `released`; or `releasing` (the host has not said yet that it is gone), `timed_out` (waited as
+	// long as it was willing to), `expired` (never booted, or, without a host, not heard of for
+	// `slot_ttl`), `evicted` (reclaimed by its host), `lost` (its host died).
+	State AdmissionState `json:"state"`
+
+	// Template What the sandbox is started from.
+	Template string `json:"template,omitempty"`
+
+	// Tenant On whose behalf.
+	Tenant string `json:"tenant"`
+}
+
+// Replica One process that serves this API, by its own word.
+type Replica struct {
+	// Address Of its API.
+	Address string `json:"address"`
+
+	// HeardAt When it last said that it is up, by the store's clock.
+	HeardAt time.Time `json:"heard_at"`
+
+	// HeardMSAgo The age of that, by the store's clock.
+	HeardMSAgo int64  `json:"heard_ms_ago"`
+	ID         string `json:"id"`
+
+	// KeyIDs The ticket keys that it knows, the signing one first.
+	KeyIDs  []string `json:"key_ids"`
+	Version string   `json:"version"`
+}
+
+// ReplicaList defines model for ReplicaList.
+type ReplicaList struct {
+	Replicas []Replica `json:"replicas"`
+}
+
+// Role `consumer` asks for itself; `operator` sees and releases everybody's, and sets caps for a while;
+// `admin` changes the configuration. Each includes those before it. `substrate` redeems the tickets
+// of its audiences; only `admin` includes it.
 type Role string
+
+// RunningReport What runs of one pool, at one moment.
+type RunningReport struct {
+	// Complete Nothing else of this pool ran when the list was made. The answer then names the slots that are
+	// running and not in it.
+	Complete bool             `json:"complete,omitempty"`
+	Running  []RunningSandbox `json:"running"`
+}
+
+// RunningSandbox One that runs, named by its admission's id, by the `instance` that redeemed its ticket, or both.
+type RunningSandbox struct {
+	// Epoch The epoch of its ticket; left out, the one that its admission has now.
+	Epoch int64 `json:"epoch,omitempty"`
+
+	// ID The admission's id.
+	ID string `json:"id,omitempty"`
+
+	// Instance What its ticket was redeemed for.
+	Instance string `json:"instance,omitempty"`
+}
+
+// RunningVerdict defines model for RunningVerdict.
+type RunningVerdict struct {
+	// Missing Slots that are running and not in a list that is said to be complete, at most 1,000. One that
+	// was redeemed after the list was made is among them. They live on until their time is over.
+	Missing []MissingSlot `json:"missing"`
+
+	// MissingCount All of them.
+	MissingCount int64 `json:"missing_count"`
+
+	// OutOfGate What runs without a slot, at most 1,000 of it.
+	OutOfGate []OutOfGate `json:"out_of_gate"`
+
+	// OutOfGateCount All of it.
+	OutOfGateCount int64 `json:"out_of_gate_count"`
+
+	// Renewed Slots that live on by this report.
+	Renewed int64 `json:"renewed"`
+}
 
 // Sandbox One sandbox as its host sees it.
 type Sandbox struct {
@@ -750,6 +1189,25 @@ type Sandbox struct {
 // running without a ticket.
 type SandboxState string
 
+// ShareStanding A part of a pool: the slots that are reserved for it are never lent. It is one consumer's, or that
+// of the classes of one priority.
+type ShareStanding struct {
+	// Consumer Whose it is.
+	Consumer string `json:"consumer,omitempty"`
+
+	// Held Slots that it holds.
+	Held int64 `json:"held"`
+
+	// Max The most slots that it may hold, reserved ones included; absent for no bound.
+	Max *int64 `json:"max,omitempty"`
+
+	// Priority The classes whose it is.
+	Priority *int64 `json:"priority,omitempty"`
+
+	// Reserved Slots that nobody else gets.
+	Reserved int64 `json:"reserved"`
+}
+
 // Starts Boots in progress, and those in line for one.
 type Starts struct {
 	// Max Boots that may be in progress at once.
@@ -763,6 +1221,22 @@ type Starts struct {
 
 	// Waiting Redeemed and waiting for a start.
 	Waiting int64 `json:"waiting"`
+}
+
+// TicketReason Why a ticket was rejected: there was none, it is none of ours (`malformed`, `forged`), it is over
+// (`expired`), it is for another audience (`other_host`) or another admission (`other_key`), or its
+// admission was placed anew (`superseded`), has ended (`released`) or was booted with it already
+// (`replayed`).
+type TicketReason string
+
+// TicketRequest defines model for TicketRequest.
+type TicketRequest struct {
+	// Instance The substrate's own name for what it boots, the same when it asks again. Without one, asking
+	// again is `replayed`.
+	Instance string `json:"instance,omitempty"`
+
+	// Ticket The whole text of the ticket.
+	Ticket string `json:"ticket"`
 }
 
 // WaitMode What a no should become: `refuse` answers at once and leaves nothing behind, `queue` keeps a
@@ -815,10 +1289,14 @@ type Waiting struct {
 	// RetryAfterMS When this waiter may expect its turn, from the measured rate of what it waits for.
 	RetryAfterMS int64 `json:"retry_after_ms"`
 
+	// Share A part of a pool: the slots that are reserved for it are never lent. It is one consumer's, or that
+	// of the classes of one priority.
+	Share *ShareStanding `json:"share,omitempty"`
+
 	// State Where the passage stands. In turn: `waiting_capacity`, `placing`, `admitted`, `running`,
 	// `released`; or `releasing` (the host has not said yet that it is gone), `timed_out` (waited as
-	// long as it was willing to), `expired` (never booted), `evicted` (reclaimed by its host), `lost`
-	// (its host died).
+	// long as it was willing to), `expired` (never booted, or, without a host, not heard of for
+	// `slot_ttl`), `evicted` (reclaimed by its host), `lost` (its host died).
 	State AdmissionState `json:"state"`
 
 	// Use What the tenant holds of it.
@@ -833,6 +1311,14 @@ type WaitingFor string
 
 // AdmissionID defines model for AdmissionID.
 type AdmissionID = string
+
+// ListLimit defines model for ListLimit.
+type ListLimit = int64
+
+// PoolName A name of the configuration, or of a host.
+//
+// Examples: agent
+type PoolName = Name
 
 // ProblemNever A no (RFC 9457) with the figures behind it.
 type ProblemNever = Problem
@@ -871,8 +1357,45 @@ type AttemptAdmissionParams struct {
 	WaitMS int64 `form:"wait_ms,omitempty" json:"wait_ms,omitempty"`
 }
 
+// ListDeedsParams defines parameters for ListDeeds.
+type ListDeedsParams struct {
+	// Limit How many to return at most.
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// GetConfigParams defines parameters for GetConfig.
+type GetConfigParams struct {
+	// Generation A generation that was in force once. By default the one that is now. To roll back, put its
+	// document under the generation that is in force.
+	Generation *int64 `form:"generation,omitempty" json:"generation,omitempty"`
+}
+
+// ListConfigsParams defines parameters for ListConfigs.
+type ListConfigsParams struct {
+	// Limit How many to return at most.
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
 // CreateAdmissionJSONRequestBody defines body for CreateAdmission for application/json ContentType.
 type CreateAdmissionJSONRequestBody = AdmissionRequest
 
 // PutConfigJSONRequestBody defines body for PutConfig for application/json ContentType.
 type PutConfigJSONRequestBody = ConfigChange
+
+// HoldPoolJSONRequestBody defines body for HoldPool for application/json ContentType.
+type HoldPoolJSONRequestBody = PoolHoldRequest
+
+// OverridePoolJSONRequestBody defines body for OverridePool for application/json ContentType.
+type OverridePoolJSONRequestBody = PoolOverrideRequest
+
+// ResumePoolJSONRequestBody defines body for ResumePool for application/json ContentType.
+type ResumePoolJSONRequestBody = PoolResumeRequest
+
+// ReportRunningJSONRequestBody defines body for ReportRunning for application/json ContentType.
+type ReportRunningJSONRequestBody = RunningReport
+
+// RedeemTicketJSONRequestBody defines body for RedeemTicket for application/json ContentType.
+type RedeemTicketJSONRequestBody = TicketRequest
+
+// VerifyTicketJSONRequestBody defines body for VerifyTicket for application/json ContentType.
+type VerifyTicketJSONRequestBody = TicketRequest

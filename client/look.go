@@ -17,6 +17,14 @@ func get[T any](ctx context.Context, c *Client, path string, query url.Values) (
 	return out, nil
 }
 
+func send[T any](ctx context.Context, c *Client, method, path string, body any) (*T, error) {
+	out := new(T)
+	if _, err := c.do(ctx, call{method: method, path: path, body: body}, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func byKey(key string) string { return "/v1/admissions/" + url.PathEscape(key) }
 
 func byID(id string) string { return "/v1/admissions/id/" + url.PathEscape(id) }
@@ -71,14 +79,52 @@ func (c *Client) Config(ctx context.Context) (*api.ConfigDocument, error) {
 	return get[api.ConfigDocument](ctx, c, "/v1/config", nil)
 }
 
+// ConfigAt reads the configuration of a generation that was in force once.
+func (c *Client) ConfigAt(ctx context.Context, generation int64) (*api.ConfigDocument, error) {
+	query := url.Values{"generation": {strconv.FormatInt(generation, 10)}}
+	return get[api.ConfigDocument](ctx, c, "/v1/config", query)
+}
+
+// Configs lists the generations of the configuration, newest first; at most limit of them, or
+// as many as the server likes for zero.
+func (c *Client) Configs(ctx context.Context, limit int) (*api.ConfigList, error) {
+	return get[api.ConfigList](ctx, c, "/v1/configs", atMost(limit))
+}
+
+// Audit lists what operators did, newest first; limit is as in Configs.
+func (c *Client) Audit(ctx context.Context, limit int) (*api.DeedList, error) {
+	return get[api.DeedList](ctx, c, "/v1/audit", atMost(limit))
+}
+
+// Replicas lists the processes that serve this API.
+func (c *Client) Replicas(ctx context.Context) (*api.ReplicaList, error) {
+	return get[api.ReplicaList](ctx, c, "/v1/replicas", nil)
+}
+
+func atMost(limit int) url.Values {
+	if limit == 0 {
+		return nil
+	}
+	return url.Values{"limit": {strconv.Itoa(limit)}}
+}
+
 // PutConfig replaces the configuration if the one that the change was made from is still in
 // force; else the error is api.GenerationConflict. Each line of an api.InvalidConfig's detail
 // is one fault.
 func (c *Client) PutConfig(ctx context.Context, change api.ConfigChange) (*api.ConfigDocument, error) {
-	out := new(api.ConfigDocument)
-	_, err := c.do(ctx, call{method: http.MethodPut, path: "/v1/config", body: change}, out)
+	return send[api.ConfigDocument](ctx, c, http.MethodPut, "/v1/config", change)
+}
+
+// Rollback puts the document of a former generation in force again, under a new one. It is
+// compare-and-set as well: a change that comes in between is an api.GenerationConflict.
+func (c *Client) Rollback(ctx context.Context, to int64) (*api.ConfigDocument, error) {
+	former, err := c.ConfigAt(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	inForce, err := c.Config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.PutConfig(ctx, api.ConfigChange{Generation: inForce.Generation, Document: former.Document})
 }

@@ -43,6 +43,7 @@ func fromProblem(p api.Problem) *api.Refusal {
 		DecisionID: p.DecisionID,
 		RetryAfter: milliseconds(p.RetryAfterMS),
 		Receipt:    p.Receipt,
+		Reason:     string(p.Reason),
 		Figures: api.Figures{
 			WaitingFor: string(p.WaitingFor),
 			Pool:       p.Pool,
@@ -54,6 +55,8 @@ func fromProblem(p api.Problem) *api.Refusal {
 			Limit:      value(p.Limit),
 			Use:        value(p.Use),
 			Hosts:      p.Hosts,
+			Share:      p.Share,
+			Override:   p.Override,
 		},
 	}
 }

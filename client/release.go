@@ -10,14 +10,10 @@ import (
 )
 
 // Heartbeat keeps an admission alive that has not booted yet and returns it with a fresh
-// ticket; the old one is worth nothing longer. Due every HeartbeatMS.
+// ticket; the old one is worth nothing longer. Due every HeartbeatMS. Where no host answers
+// for the slot (Audience is set) it is due for as long as the sandbox runs.
 func (c *Client) Heartbeat(ctx context.Context, key string) (*api.Admission, error) {
-	out := new(api.Admission)
-	_, err := c.do(ctx, call{method: http.MethodPost, path: byKey(key) + "/heartbeat"}, out)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return send[api.Admission](ctx, c, http.MethodPost, byKey(key)+"/heartbeat", nil)
 }
 
 // Release gives an admission back, whatever its state: it ends a sandbox that runs, and

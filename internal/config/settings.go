@@ -69,3 +69,13 @@ func (f *Fleet) Class(name string) (*Class, bool) {
 	}
 	return nil, false
 }
+
+// HasAudience says whether a pool or a consumer names the audience.
+func (f *Fleet) HasAudience(name string) bool {
+	for _, p := range f.Settings().Pools {
+		if name != "" && p.Audience == name {
+			return true
+		}
+	}
+	return slices.ContainsFunc(f.Consumers, func(c Consumer) bool { return slices.Contains(c.Audiences, name) })
+}

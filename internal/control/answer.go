@@ -101,6 +101,7 @@ func (c call) waiting(a admission.Answer) api.Waiting {
 		DecisionID:  newID("dec"),
 	}
 	w.PoolBusy, w.Cap = busyOf(s)
+	w.Share = showShare(s.Share)
 	if s.AtQuota() {
 		w.Use, w.Limit = &s.QuotaUse, &s.QuotaLimit
 	}
@@ -121,6 +122,9 @@ func (c call) refusal(a admission.Answer) error {
 	f.Pool, f.Position = a.Row.Pool, placeOf(a)
 	if b, limit := busyOf(a.Standing); b != nil {
 		f.PoolBusy, f.Cap = *b, *limit
+	}
+	if a.Code == api.PoolFull || a.Code == api.QueueFull {
+		f.Share, f.Override = showShare(a.Standing.Share), showOverride(a.Standing.Override)
 	}
 	if a.Code == api.TenantOverQuota {
 		f.Use, f.Limit = a.Standing.QuotaUse, a.Standing.QuotaLimit
@@ -177,7 +181,7 @@ func placeOf(a admission.Answer) int64 {
 func (c call) explain(a admission.Answer) string {
 	switch s := a.Standing; a.Code {
 	case api.PoolFull, api.QueueFull:
-		return fmtPool(a.Row.Pool, s)
+		return fullBecause(a.Row.Pool, s)
 	case api.TenantOverQuota:
 		return "tenant " + a.Row.Tenant + " holds " + itoa(s.QuotaUse) + " of its " + itoa(s.QuotaLimit)
 	case api.NoCapacity, api.HostPressure, api.HostStartsFull, api.HostDraining, api.NoHealthyAgents:
@@ -216,14 +220,6 @@ func firstOf(ids []string) string {
 	return strings.Join(ids[:few], ", ") + " and " + itoa(int64(len(ids)-few)) + " more"
 }
 
-func fmtPool(name string, s pool.Standing) string {
-	line := "pool " + name + " has " + itoa(s.Busy)
-	if s.Cap != pool.Unlimited {
-		line += " of " + itoa(s.Cap) + " slots taken"
-	}
-	return line + ", " + itoa(s.InLine) + " waiting"
-}
-
 func busyOf(s pool.Standing) (busy, limit *int64) {
 	if s.Position == 0 { // nobody counted
 		return nil, nil
@@ -238,12 +234,16 @@ func (g *Gateway) show(r pool.Row) api.Admission {
 		ID: r.ID, Key: r.Key, Consumer: r.Consumer, Tenant: r.Tenant, Class: r.Class, Pool: r.Pool,
 		Template: r.Template, State: api.AdmissionState(r.State), Reason: r.Reason, Epoch: r.Epoch, Host: r.Host,
 		MemoryMB: r.MemoryMB, CPU: float64(r.CPUMilli) / 1000, Labels: labelsOf(r.Labels), Stateful: r.Stateful,
+		Audience: r.Audience, Instance: r.Instance,
 		CreatedAt: createdAt(r).Wall(), AdmittedAt: wireTime(r.AdmittedAt), StartedAt: wireTime(r.RunningAt), EndedAt: wireTime(r.EndedAt),
 	}
 	if r.Host != "" {
 		_, verdict, _ := g.link(r.Host)
 		a.Mode = api.ChargeMode(verdict.Mode.String())
 		a.ChargeMB = needOf(askOf(g.Fleet(), r), verdict.Mode)
+	}
+	if r.Audience != "" {
+		a.LiveUntil = wireTime(r.LiveUntil)
 	}
 	if r.State == pool.Waiting {
 		a.Waiting = &api.Waiting{

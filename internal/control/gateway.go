@@ -55,6 +55,7 @@ type Gateway struct {
 	wakes       waker
 	stopping    chan struct{} // closed by Stop
 	sweep       sweeper
+	reports     reports
 
 	mu    sync.Mutex           // guards what follows; never held across I/O
 	table *table.Table         // picks; charged by unanswered reserves

@@ -3,6 +3,7 @@ package control
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,7 +12,6 @@ import (
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/config"
-	"github.com/plimsoll-project/plimsoll/pool"
 )
 
 // Hosts lists the hosts with what each may still promise.
@@ -117,56 +117,6 @@ func showSandbox(s host.Sandbox, chargeMB int64, now host.Instant, wall time.Tim
 	return out
 }
 
-// Pools lists the pools and who holds their slots. A consumer sees itself by name only.
-func (g *Gateway) Pools(ctx context.Context, who *config.Consumer) (api.PoolList, error) {
-	lines, err := g.Store.Lines(ctx)
-	if err != nil {
-		return api.PoolList{}, api.Refuse(api.Unavailable, "the store could not be read")
-	}
-	rows, err := g.Store.List(ctx, Filter{States: []pool.State{pool.Waiting, pool.Placing, pool.Admitted, pool.Running, pool.Releasing}})
-	if err != nil {
-		return api.PoolList{}, api.Refuse(api.Unavailable, "the store could not be read")
-	}
-	out := api.PoolList{Pools: make([]api.Pool, 0, len(lines))}
-	if fleet := g.Fleet(); fleet != nil {
-		out.Ceiling = ceilingOf(fleet)
-	}
-	for _, l := range lines {
-		out.Pools = append(out.Pools, showPool(l, rows, who))
-	}
-	return out, nil
-}
-
-func showPool(l pool.Line, rows []pool.Row, who *config.Consumer) api.Pool {
-	p := api.Pool{
-		Name: l.Name, Busy: l.Busy, Waiting: l.Waiting, MaxWaiting: l.Limits.MaxWaiting,
-		Classes: map[string]api.Occupancy{}, Consumers: map[string]api.Occupancy{},
-	}
-	if l.Limits.Cap != pool.Unlimited {
-		p.Cap, p.Capped = l.Limits.Cap, true
-	}
-	for _, r := range rows {
-		if r.Pool != l.Name {
-			continue
-		}
-		count(p.Classes, r.Class, r.State)
-		if r.Consumer == who.Name || who.Has(config.RoleOperator) {
-			count(p.Consumers, r.Consumer, r.State)
-		}
-	}
-	return p
-}
-
-func count(by map[string]api.Occupancy, name string, s pool.State) {
-	o := by[name]
-	if s == pool.Waiting {
-		o.Waiting++
-	} else {
-		o.Busy++
-	}
-	by[name] = o
-}
-
 // Config is the configuration in force.
 func (g *Gateway) Config(ctx context.Context) (api.ConfigDocument, error) {
 	c, err := g.Store.Config(ctx)
@@ -184,13 +134,17 @@ func (g *Gateway) Apply(ctx context.Context, by string, change api.ConfigChange)
 	}
 	c := Config{Generation: change.Generation, Document: change.Document, By: by}
 	_, ok, err := g.Store.Apply(ctx, c, fleet.Settings())
-	g.failed(err, "call", "apply")
+	if !errors.Is(err, ErrOverCeiling) {
+		g.failed(err, "call", "apply")
+	}
 	inForce, errRead := g.Store.Config(ctx)
 	c.Generation++
 	switch {
 	case errRead == nil && same(inForce, c):
 		c = inForce
 	case ok: // it was in force, and perhaps no longer is
+	case errors.Is(err, ErrOverCeiling):
+		return api.ConfigDocument{}, api.Refuse(api.OverCeiling, "%s; plimsoll pools shows them", err)
 	case err != nil || errRead != nil:
 		return api.ConfigDocument{}, api.Refuse(api.Unavailable, "the store did not answer; apply the same again, or read which one is in force")
 	default:

@@ -18,6 +18,7 @@ type Metrics struct {
 	Refusals       *prometheus.CounterVec
 	Admissions     *prometheus.CounterVec
 	ToSuccess      prometheus.Histogram
+	Rejections     *prometheus.CounterVec
 	InvalidReports prometheus.Counter
 	StoreErrors    prometheus.Counter
 }
@@ -38,6 +39,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help:    "Time from a request's first refusal, or its place in a queue, to its admission, over all its attempts.",
 			Buckets: []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600},
 		}),
+		Rejections: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plimsoll_tickets_rejected_total",
+			Help: "Tickets that substrates presented and that admitted no boot, by reason.",
+		}, []string{"reason"}),
 		InvalidReports: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "plimsoll_invalid_reports_total",
 			Help: "Reports of host agents that cannot be true; their host is no candidate until a true one comes.",
@@ -47,7 +52,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "Store transitions whose outcome is unknown.",
 		}),
 	}
-	r.MustRegister(m.Refusals, m.Admissions, m.ToSuccess, m.InvalidReports, m.StoreErrors)
+	r.MustRegister(m.Refusals, m.Admissions, m.ToSuccess, m.Rejections, m.InvalidReports, m.StoreErrors)
 	return m
 }
 
@@ -116,6 +121,7 @@ var (
 	descShut       = prometheus.NewDesc("plimsoll_host_intake_shut", "1 while the valve keeps a host's intake shut.", perHost, nil)
 	descBusy       = prometheus.NewDesc("plimsoll_pool_busy_slots", "Slots held.", perPool, nil)
 	descCap        = prometheus.NewDesc("plimsoll_pool_cap_slots", "Slots in all; absent without a cap.", perPool, nil)
+	descOutOfGate  = prometheus.NewDesc("plimsoll_out_of_gate", "What ran without a slot when this replica was last told what runs; absent when it was not told within the life of a slot.", perPool, nil)
 	descWaiting    = prometheus.NewDesc("plimsoll_pool_waiting", "Admissions that wait.", perPool, nil)
 )
 
@@ -126,7 +132,7 @@ func (g *Gateway) Gauges() prometheus.Collector { return hostGauges{g} }
 func (c hostGauges) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom,
-		descFree, descSandboxes, descShut, descBusy, descCap, descWaiting,
+		descFree, descSandboxes, descShut, descBusy, descCap, descWaiting, descOutOfGate,
 	} {
 		out <- d
 	}
@@ -151,6 +157,9 @@ func (c hostGauges) Collect(out chan<- prometheus.Metric) {
 		out <- gauge(descWaiting, float64(l.Waiting), l.Name)
 		if l.Limits.Cap != pool.Unlimited {
 			out <- gauge(descCap, float64(l.Limits.Cap), l.Name)
+		}
+		if n := c.g.reports.count(l.Name, c.g.Now()); n != nil {
+			out <- gauge(descOutOfGate, float64(*n), l.Name)
 		}
 	}
 }

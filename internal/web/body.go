@@ -20,7 +20,7 @@ func (s *Server) strictBody(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit(r)))
 		if err != nil {
 			s.fail(w, r, unreadable(err))
 			return
@@ -51,6 +51,39 @@ func bodyOf(r *http.Request) any {
 		return &api.AdmissionRequest{}
 	case "PUT /v1/config":
 		return &api.ConfigChange{}
+	case reportPattern:
+		return &api.RunningReport{}
+	case "POST /v1/pools/{pool}/override":
+		return &api.PoolOverrideRequest{}
+	case "POST /v1/pools/{pool}/hold":
+		return &api.PoolHoldRequest{}
+	case "POST /v1/pools/{pool}/resume":
+		return &api.PoolResumeRequest{}
+	case "POST /v1/tickets:redeem", "POST /v1/tickets:verify":
+		return &api.TicketRequest{}
+	}
+	return nil
+}
+
+const reportPattern = "POST /v1/pools/{pool}/running"
+
+// bodyLimit bounds a request's body; a list of 10,000 that run is the largest.
+func bodyLimit(r *http.Request) int64 {
+	if r.Pattern == reportPattern {
+		return maxReport
+	}
+	return maxBody
+}
+
+// demanded are the fields whose zero values would mean something.
+func demanded(into any) []string {
+	switch into.(type) {
+	case *api.ConfigChange:
+		return []string{"generation", "document"}
+	case *api.RunningReport:
+		return []string{"running"}
+	case *api.PoolOverrideRequest:
+		return []string{"cap", "for_ms"}
 	}
 	return nil
 }
@@ -67,14 +100,14 @@ func decodeStrictly(body []byte, into any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return api.Refuse(api.InvalidRequest, "the body goes on after its JSON object")
 	}
-	if _, ok := into.(*api.ConfigChange); ok {
-		return demand(body, "generation", "document")
-	}
-	return nil
+	return demand(body, demanded(into)...)
 }
 
-// demand refuses a body without these fields, where their zero values would mean something.
+// demand refuses a body without these fields.
 func demand(body []byte, fields ...string) error {
+	if len(fields) == 0 {
+		return nil
+	}
 	var given map[string]any
 	if err := json.Unmarshal(body, &given); err != nil {
 		return api.Refuse(api.InvalidRequest, "the body is not a JSON object: %s", err)
@@ -104,6 +137,10 @@ func kindOf(t reflect.Type) string {
 		return "a whole number"
 	case reflect.Float64:
 		return "a number"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
 	}
 	return "an object"
 }

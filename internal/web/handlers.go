@@ -126,17 +126,25 @@ const (
 	mostListed = 1000
 )
 
+// limitOf is how many entries of a list are wanted.
+func limitOf(n *int64) (int, error) {
+	switch {
+	case n == nil:
+		return listed, nil
+	case *n < 1 || *n > mostListed:
+		return 0, api.Refuse(api.InvalidRequest, "limit: %d is not between 1 and %d", *n, mostListed)
+	}
+	return int(*n), nil
+}
+
 func (h handlers) ListAdmissions(ctx context.Context, q ListAdmissionsRequestObject) (ListAdmissionsResponseObject, error) {
 	who, err := must(ctx, config.RoleConsumer)
 	if err != nil {
 		return nil, err
 	}
-	f := control.Filter{Class: q.Params.Class, Limit: listed}
-	if n := q.Params.Limit; n != nil {
-		if *n < 1 || *n > mostListed {
-			return nil, api.Refuse(api.InvalidRequest, "limit: %d is not between 1 and %d", *n, mostListed)
-		}
-		f.Limit = int(*n)
+	f := control.Filter{Class: q.Params.Class}
+	if f.Limit, err = limitOf(q.Params.Limit); err != nil {
+		return nil, err
 	}
 	if s := q.Params.State; s != "" {
 		if !s.Valid() {
@@ -164,23 +172,6 @@ func (h handlers) GetHost(ctx context.Context, q GetHostRequestObject) (GetHostR
 	return GetHost200JSONResponse(host), err
 }
 
-func (h handlers) ListPools(ctx context.Context, _ ListPoolsRequestObject) (ListPoolsResponseObject, error) {
-	who, err := must(ctx, config.RoleConsumer)
-	if err != nil {
-		return nil, err
-	}
-	pools, err := h.gateway.Pools(ctx, who)
-	return ListPools200JSONResponse(pools), err
-}
-
-func (h handlers) GetConfig(ctx context.Context, _ GetConfigRequestObject) (GetConfigResponseObject, error) {
-	if _, err := must(ctx, config.RoleOperator); err != nil {
-		return nil, err
-	}
-	c, err := h.gateway.Config(ctx)
-	return GetConfig200JSONResponse(c), err
-}
-
 func (h handlers) PutConfig(ctx context.Context, q PutConfigRequestObject) (PutConfigResponseObject, error) {
 	who, err := must(ctx, config.RoleAdmin)
 	if err != nil {
@@ -192,7 +183,7 @@ func (h handlers) PutConfig(ctx context.Context, q PutConfigRequestObject) (PutC
 
 func (h handlers) Whoami(ctx context.Context, _ WhoamiRequestObject) (WhoamiResponseObject, error) {
 	who := caller(ctx)
-	id := Whoami200JSONResponse{Consumer: who.Name, Tenants: who.Tenants}
+	id := Whoami200JSONResponse{Consumer: who.Name, Tenants: who.Tenants, Audiences: who.Audiences}
 	for _, role := range who.Roles {
 		id.Roles = append(id.Roles, api.Role(role))
 	}

@@ -40,7 +40,7 @@ func problemOf(r *api.Refusal) api.Problem {
 	p := api.Problem{
 		Type: "urn:plimsoll:problem:" + string(r.Code), Title: m.Title, Status: m.Status, Code: r.Code, Detail: r.Detail,
 		Scope: r.WhoseNo(), Retryable: m.Retryable(), Remedy: r.Remedy, DecisionID: r.DecisionID,
-		Receipt: r.Receipt,
+		Receipt: r.Receipt, Reason: api.TicketReason(r.Reason),
 	}
 	if p.Remedy == "" {
 		p.Remedy = m.Remedy
@@ -61,7 +61,8 @@ func addFigures(p *api.Problem, f api.Figures) {
 	if f.Cap != 0 || f.PoolBusy != 0 {
 		p.PoolBusy, p.Cap = &f.PoolBusy, &f.Cap
 	}
-	if p.Code == api.TenantOverQuota {
+	p.Share, p.Override = f.Share, f.Override
+	if p.Code == api.TenantOverQuota || p.Code == api.OverCeiling && f.Limit != 0 {
 		p.Limit, p.Use = &f.Limit, &f.Use
 	}
 	if len(f.Hosts) > 0 {

@@ -43,12 +43,21 @@ type ServerInterface interface {
 	// HeartbeatAdmission Keep an admission alive and get a fresh ticket
 	// (POST /v1/admissions/{key}/heartbeat)
 	HeartbeatAdmission(w http.ResponseWriter, r *http.Request, key Key)
-	// GetConfig Read the configuration that is in force
+	// GetAudienceKey Hand out the keys of one audience
+	// (GET /v1/audiences/{name}/key)
+	GetAudienceKey(w http.ResponseWriter, r *http.Request, name Name)
+	// ListDeeds List what operators did
+	// (GET /v1/audit)
+	ListDeeds(w http.ResponseWriter, r *http.Request, params ListDeedsParams)
+	// GetConfig Read the configuration that is in force, or a former one
 	// (GET /v1/config)
-	GetConfig(w http.ResponseWriter, r *http.Request)
+	GetConfig(w http.ResponseWriter, r *http.Request, params GetConfigParams)
 	// PutConfig Replace the configuration, if nobody else has meanwhile
 	// (PUT /v1/config)
 	PutConfig(w http.ResponseWriter, r *http.Request)
+	// ListConfigs List the generations of the configuration
+	// (GET /v1/configs)
+	ListConfigs(w http.ResponseWriter, r *http.Request, params ListConfigsParams)
 	// ListHosts List the hosts with what each may still promise
 	// (GET /v1/hosts)
 	ListHosts(w http.ResponseWriter, r *http.Request)
@@ -58,6 +67,27 @@ type ServerInterface interface {
 	// ListPools List the pools with their caps and who holds their slots
 	// (GET /v1/pools)
 	ListPools(w http.ResponseWriter, r *http.Request)
+	// HoldPool Let nothing new into a pool
+	// (POST /v1/pools/{pool}/hold)
+	HoldPool(w http.ResponseWriter, r *http.Request, pool PoolName)
+	// OverridePool Set a pool's cap for a while
+	// (POST /v1/pools/{pool}/override)
+	OverridePool(w http.ResponseWriter, r *http.Request, pool PoolName)
+	// ResumePool Take back what an operator set of a pool
+	// (POST /v1/pools/{pool}/resume)
+	ResumePool(w http.ResponseWriter, r *http.Request, pool PoolName)
+	// ReportRunning Say what runs of a pool without hosts
+	// (POST /v1/pools/{pool}/running)
+	ReportRunning(w http.ResponseWriter, r *http.Request, pool PoolName)
+	// ListReplicas List the replicas
+	// (GET /v1/replicas)
+	ListReplicas(w http.ResponseWriter, r *http.Request)
+	// RedeemTicket Give a ticket up for a boot
+	// (POST /v1/tickets:redeem)
+	RedeemTicket(w http.ResponseWriter, r *http.Request)
+	// VerifyTicket Say whether a ticket would be redeemed now
+	// (POST /v1/tickets:verify)
+	VerifyTicket(w http.ResponseWriter, r *http.Request)
 	// Whoami Say who the server takes the caller for
 	// (GET /v1/whoami)
 	Whoami(w http.ResponseWriter, r *http.Request)
@@ -317,11 +347,89 @@ func (siw *ServerInterfaceWrapper) HeartbeatAdmission(w http.ResponseWriter, r *
 	handler.ServeHTTP(w, r)
 }
 
+// GetAudienceKey operation middleware
+func (siw *ServerInterfaceWrapper) GetAudienceKey(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetAudienceKey(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListDeeds operation middleware
+func (siw *ServerInterfaceWrapper) ListDeeds(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDeedsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListDeeds(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetConfig operation middleware
 func (siw *ServerInterfaceWrapper) GetConfig(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetConfigParams
+
+	// ------------- Optional query parameter "generation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "generation", r.URL.Query(), &params.Generation, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "generation"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "generation", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetConfig(w, r)
+		siw.Handler.GetConfig(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -336,6 +444,39 @@ func (siw *ServerInterfaceWrapper) PutConfig(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PutConfig(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListConfigs operation middleware
+func (siw *ServerInterfaceWrapper) ListConfigs(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListConfigsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListConfigs(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -390,6 +531,152 @@ func (siw *ServerInterfaceWrapper) ListPools(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListPools(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// HoldPool operation middleware
+func (siw *ServerInterfaceWrapper) HoldPool(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "pool" -------------
+	var pool PoolName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "pool", r.PathValue("pool"), &pool, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pool", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HoldPool(w, r, pool)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// OverridePool operation middleware
+func (siw *ServerInterfaceWrapper) OverridePool(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "pool" -------------
+	var pool PoolName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "pool", r.PathValue("pool"), &pool, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pool", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.OverridePool(w, r, pool)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumePool operation middleware
+func (siw *ServerInterfaceWrapper) ResumePool(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "pool" -------------
+	var pool PoolName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "pool", r.PathValue("pool"), &pool, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pool", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumePool(w, r, pool)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReportRunning operation middleware
+func (siw *ServerInterfaceWrapper) ReportRunning(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "pool" -------------
+	var pool PoolName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "pool", r.PathValue("pool"), &pool, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pool", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReportRunning(w, r, pool)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListReplicas operation middleware
+func (siw *ServerInterfaceWrapper) ListReplicas(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReplicas(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RedeemTicket operation middleware
+func (siw *ServerInterfaceWrapper) RedeemTicket(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RedeemTicket(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// VerifyTicket operation middleware
+func (siw *ServerInterfaceWrapper) VerifyTicket(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.VerifyTicket(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -544,8 +831,18 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/hosts", wrapper.ListHosts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/hosts/{id}", wrapper.GetHost)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/pools", wrapper.ListPools)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/pools/{pool}/running", wrapper.ReportRunning)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/pools/{pool}/override", wrapper.OverridePool)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/pools/{pool}/hold", wrapper.HoldPool)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/pools/{pool}/resume", wrapper.ResumePool)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/tickets:redeem", wrapper.RedeemTicket)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/tickets:verify", wrapper.VerifyTicket)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/audiences/{name}/key", wrapper.GetAudienceKey)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/config", wrapper.GetConfig)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/config", wrapper.PutConfig)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/configs", wrapper.ListConfigs)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/audit", wrapper.ListDeeds)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/replicas", wrapper.ListReplicas)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/whoami", wrapper.Whoami)
 
 	return m
@@ -1450,7 +1747,226 @@ func (response HeartbeatAdmissiondefaultApplicationProblemPlusJSONResponse) Visi
 	return err
 }
 
+type GetAudienceKeyRequestObject struct {
+	Name Name `json:"name"`
+}
+
+type GetAudienceKeyResponseObject interface {
+	VisitGetAudienceKeyResponse(w http.ResponseWriter) error
+}
+
+type GetAudienceKey200ResponseHeaders struct {
+	CacheControl string
+}
+
+type GetAudienceKey200JSONResponse struct {
+	Body    AudienceKeysFile
+	Headers GetAudienceKey200ResponseHeaders
+}
+
+func (response GetAudienceKey200JSONResponse) VisitGetAudienceKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAudienceKey401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response GetAudienceKey401ApplicationProblemPlusJSONResponse) VisitGetAudienceKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAudienceKey403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response GetAudienceKey403ApplicationProblemPlusJSONResponse) VisitGetAudienceKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAudienceKey404ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response GetAudienceKey404ApplicationProblemPlusJSONResponse) VisitGetAudienceKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAudienceKey503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response GetAudienceKey503ApplicationProblemPlusJSONResponse) VisitGetAudienceKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAudienceKeydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetAudienceKeydefaultApplicationProblemPlusJSONResponse) VisitGetAudienceKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeedsRequestObject struct {
+	Params ListDeedsParams
+}
+
+type ListDeedsResponseObject interface {
+	VisitListDeedsResponse(w http.ResponseWriter) error
+}
+
+type ListDeeds200JSONResponse DeedList
+
+func (response ListDeeds200JSONResponse) VisitListDeedsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeeds400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response ListDeeds400ApplicationProblemPlusJSONResponse) VisitListDeedsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeeds401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response ListDeeds401ApplicationProblemPlusJSONResponse) VisitListDeedsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeeds403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response ListDeeds403ApplicationProblemPlusJSONResponse) VisitListDeedsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeeds503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response ListDeeds503ApplicationProblemPlusJSONResponse) VisitListDeedsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeedsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListDeedsdefaultApplicationProblemPlusJSONResponse) VisitListDeedsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetConfigRequestObject struct {
+	Params GetConfigParams
 }
 
 type GetConfigResponseObject interface {
@@ -1467,6 +1983,22 @@ func (response GetConfig200JSONResponse) VisitGetConfigResponse(w http.ResponseW
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConfig400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response GetConfig400ApplicationProblemPlusJSONResponse) VisitGetConfigResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1500,6 +2032,20 @@ func (response GetConfig403ApplicationProblemPlusJSONResponse) VisitGetConfigRes
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConfig404ApplicationProblemPlusJSONResponse Problem
+
+func (response GetConfig404ApplicationProblemPlusJSONResponse) VisitGetConfigResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1660,6 +2206,111 @@ type PutConfigdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PutConfigdefaultApplicationProblemPlusJSONResponse) VisitPutConfigResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConfigsRequestObject struct {
+	Params ListConfigsParams
+}
+
+type ListConfigsResponseObject interface {
+	VisitListConfigsResponse(w http.ResponseWriter) error
+}
+
+type ListConfigs200JSONResponse ConfigList
+
+func (response ListConfigs200JSONResponse) VisitListConfigsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConfigs400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response ListConfigs400ApplicationProblemPlusJSONResponse) VisitListConfigsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConfigs401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response ListConfigs401ApplicationProblemPlusJSONResponse) VisitListConfigsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConfigs403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response ListConfigs403ApplicationProblemPlusJSONResponse) VisitListConfigsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConfigs503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response ListConfigs503ApplicationProblemPlusJSONResponse) VisitListConfigsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConfigsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListConfigsdefaultApplicationProblemPlusJSONResponse) VisitListConfigsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1904,6 +2555,910 @@ func (response ListPoolsdefaultApplicationProblemPlusJSONResponse) VisitListPool
 	return err
 }
 
+type HoldPoolRequestObject struct {
+	Pool PoolName `json:"pool"`
+	Body *HoldPoolJSONRequestBody
+}
+
+type HoldPoolResponseObject interface {
+	VisitHoldPoolResponse(w http.ResponseWriter) error
+}
+
+type HoldPool200JSONResponse PoolChange
+
+func (response HoldPool200JSONResponse) VisitHoldPoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HoldPool400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response HoldPool400ApplicationProblemPlusJSONResponse) VisitHoldPoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HoldPool401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response HoldPool401ApplicationProblemPlusJSONResponse) VisitHoldPoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HoldPool403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response HoldPool403ApplicationProblemPlusJSONResponse) VisitHoldPoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HoldPool404ApplicationProblemPlusJSONResponse Problem
+
+func (response HoldPool404ApplicationProblemPlusJSONResponse) VisitHoldPoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HoldPool409ApplicationProblemPlusJSONResponse Problem
+
+func (response HoldPool409ApplicationProblemPlusJSONResponse) VisitHoldPoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HoldPool413ApplicationProblemPlusJSONResponse Problem
+
+func (response HoldPool413ApplicationProblemPlusJSONResponse) VisitHoldPoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HoldPool503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response HoldPool503ApplicationProblemPlusJSONResponse) VisitHoldPoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HoldPooldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response HoldPooldefaultApplicationProblemPlusJSONResponse) VisitHoldPoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OverridePoolRequestObject struct {
+	Pool PoolName `json:"pool"`
+	Body *OverridePoolJSONRequestBody
+}
+
+type OverridePoolResponseObject interface {
+	VisitOverridePoolResponse(w http.ResponseWriter) error
+}
+
+type OverridePool200JSONResponse PoolChange
+
+func (response OverridePool200JSONResponse) VisitOverridePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OverridePool400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response OverridePool400ApplicationProblemPlusJSONResponse) VisitOverridePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OverridePool401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response OverridePool401ApplicationProblemPlusJSONResponse) VisitOverridePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OverridePool403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response OverridePool403ApplicationProblemPlusJSONResponse) VisitOverridePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OverridePool404ApplicationProblemPlusJSONResponse Problem
+
+func (response OverridePool404ApplicationProblemPlusJSONResponse) VisitOverridePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OverridePool409ApplicationProblemPlusJSONResponse Problem
+
+func (response OverridePool409ApplicationProblemPlusJSONResponse) VisitOverridePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OverridePool413ApplicationProblemPlusJSONResponse Problem
+
+func (response OverridePool413ApplicationProblemPlusJSONResponse) VisitOverridePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OverridePool503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response OverridePool503ApplicationProblemPlusJSONResponse) VisitOverridePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OverridePooldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response OverridePooldefaultApplicationProblemPlusJSONResponse) VisitOverridePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumePoolRequestObject struct {
+	Pool PoolName `json:"pool"`
+	Body *ResumePoolJSONRequestBody
+}
+
+type ResumePoolResponseObject interface {
+	VisitResumePoolResponse(w http.ResponseWriter) error
+}
+
+type ResumePool200JSONResponse PoolChange
+
+func (response ResumePool200JSONResponse) VisitResumePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumePool400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response ResumePool400ApplicationProblemPlusJSONResponse) VisitResumePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumePool401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response ResumePool401ApplicationProblemPlusJSONResponse) VisitResumePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumePool403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response ResumePool403ApplicationProblemPlusJSONResponse) VisitResumePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumePool404ApplicationProblemPlusJSONResponse Problem
+
+func (response ResumePool404ApplicationProblemPlusJSONResponse) VisitResumePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumePool409ApplicationProblemPlusJSONResponse Problem
+
+func (response ResumePool409ApplicationProblemPlusJSONResponse) VisitResumePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumePool413ApplicationProblemPlusJSONResponse Problem
+
+func (response ResumePool413ApplicationProblemPlusJSONResponse) VisitResumePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumePool503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response ResumePool503ApplicationProblemPlusJSONResponse) VisitResumePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumePooldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ResumePooldefaultApplicationProblemPlusJSONResponse) VisitResumePoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRunningRequestObject struct {
+	Pool PoolName `json:"pool"`
+	Body *ReportRunningJSONRequestBody
+}
+
+type ReportRunningResponseObject interface {
+	VisitReportRunningResponse(w http.ResponseWriter) error
+}
+
+type ReportRunning200JSONResponse RunningVerdict
+
+func (response ReportRunning200JSONResponse) VisitReportRunningResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRunning400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRunning400ApplicationProblemPlusJSONResponse) VisitReportRunningResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRunning401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRunning401ApplicationProblemPlusJSONResponse) VisitReportRunningResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRunning403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRunning403ApplicationProblemPlusJSONResponse) VisitReportRunningResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRunning404ApplicationProblemPlusJSONResponse Problem
+
+func (response ReportRunning404ApplicationProblemPlusJSONResponse) VisitReportRunningResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRunning413ApplicationProblemPlusJSONResponse Problem
+
+func (response ReportRunning413ApplicationProblemPlusJSONResponse) VisitReportRunningResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRunning503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRunning503ApplicationProblemPlusJSONResponse) VisitReportRunningResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRunningdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReportRunningdefaultApplicationProblemPlusJSONResponse) VisitReportRunningResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplicasRequestObject struct {
+}
+
+type ListReplicasResponseObject interface {
+	VisitListReplicasResponse(w http.ResponseWriter) error
+}
+
+type ListReplicas200JSONResponse ReplicaList
+
+func (response ListReplicas200JSONResponse) VisitListReplicasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplicas401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response ListReplicas401ApplicationProblemPlusJSONResponse) VisitListReplicasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplicas403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response ListReplicas403ApplicationProblemPlusJSONResponse) VisitListReplicasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplicas503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response ListReplicas503ApplicationProblemPlusJSONResponse) VisitListReplicasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplicasdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListReplicasdefaultApplicationProblemPlusJSONResponse) VisitListReplicasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RedeemTicketRequestObject struct {
+	Body *RedeemTicketJSONRequestBody
+}
+
+type RedeemTicketResponseObject interface {
+	VisitRedeemTicketResponse(w http.ResponseWriter) error
+}
+
+type RedeemTicket200JSONResponse Redemption
+
+func (response RedeemTicket200JSONResponse) VisitRedeemTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RedeemTicket400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response RedeemTicket400ApplicationProblemPlusJSONResponse) VisitRedeemTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RedeemTicket401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response RedeemTicket401ApplicationProblemPlusJSONResponse) VisitRedeemTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RedeemTicket403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response RedeemTicket403ApplicationProblemPlusJSONResponse) VisitRedeemTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RedeemTicket413ApplicationProblemPlusJSONResponse Problem
+
+func (response RedeemTicket413ApplicationProblemPlusJSONResponse) VisitRedeemTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RedeemTicket503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response RedeemTicket503ApplicationProblemPlusJSONResponse) VisitRedeemTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RedeemTicketdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RedeemTicketdefaultApplicationProblemPlusJSONResponse) VisitRedeemTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type VerifyTicketRequestObject struct {
+	Body *VerifyTicketJSONRequestBody
+}
+
+type VerifyTicketResponseObject interface {
+	VisitVerifyTicketResponse(w http.ResponseWriter) error
+}
+
+type VerifyTicket200JSONResponse Redemption
+
+func (response VerifyTicket200JSONResponse) VisitVerifyTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type VerifyTicket400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response VerifyTicket400ApplicationProblemPlusJSONResponse) VisitVerifyTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type VerifyTicket401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response VerifyTicket401ApplicationProblemPlusJSONResponse) VisitVerifyTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type VerifyTicket403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response VerifyTicket403ApplicationProblemPlusJSONResponse) VisitVerifyTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type VerifyTicket413ApplicationProblemPlusJSONResponse Problem
+
+func (response VerifyTicket413ApplicationProblemPlusJSONResponse) VisitVerifyTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type VerifyTicket503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response VerifyTicket503ApplicationProblemPlusJSONResponse) VisitVerifyTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type VerifyTicketdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response VerifyTicketdefaultApplicationProblemPlusJSONResponse) VisitVerifyTicketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type WhoamiRequestObject struct {
 }
 
@@ -2002,12 +3557,21 @@ type StrictServerInterface interface {
 	// HeartbeatAdmission Keep an admission alive and get a fresh ticket
 	// (POST /v1/admissions/{key}/heartbeat)
 	HeartbeatAdmission(ctx context.Context, request HeartbeatAdmissionRequestObject) (HeartbeatAdmissionResponseObject, error)
-	// GetConfig Read the configuration that is in force
+	// GetAudienceKey Hand out the keys of one audience
+	// (GET /v1/audiences/{name}/key)
+	GetAudienceKey(ctx context.Context, request GetAudienceKeyRequestObject) (GetAudienceKeyResponseObject, error)
+	// ListDeeds List what operators did
+	// (GET /v1/audit)
+	ListDeeds(ctx context.Context, request ListDeedsRequestObject) (ListDeedsResponseObject, error)
+	// GetConfig Read the configuration that is in force, or a former one
 	// (GET /v1/config)
 	GetConfig(ctx context.Context, request GetConfigRequestObject) (GetConfigResponseObject, error)
 	// PutConfig Replace the configuration, if nobody else has meanwhile
 	// (PUT /v1/config)
 	PutConfig(ctx context.Context, request PutConfigRequestObject) (PutConfigResponseObject, error)
+	// ListConfigs List the generations of the configuration
+	// (GET /v1/configs)
+	ListConfigs(ctx context.Context, request ListConfigsRequestObject) (ListConfigsResponseObject, error)
 	// ListHosts List the hosts with what each may still promise
 	// (GET /v1/hosts)
 	ListHosts(ctx context.Context, request ListHostsRequestObject) (ListHostsResponseObject, error)
@@ -2017,6 +3581,27 @@ type StrictServerInterface interface {
 	// ListPools List the pools with their caps and who holds their slots
 	// (GET /v1/pools)
 	ListPools(ctx context.Context, request ListPoolsRequestObject) (ListPoolsResponseObject, error)
+	// HoldPool Let nothing new into a pool
+	// (POST /v1/pools/{pool}/hold)
+	HoldPool(ctx context.Context, request HoldPoolRequestObject) (HoldPoolResponseObject, error)
+	// OverridePool Set a pool's cap for a while
+	// (POST /v1/pools/{pool}/override)
+	OverridePool(ctx context.Context, request OverridePoolRequestObject) (OverridePoolResponseObject, error)
+	// ResumePool Take back what an operator set of a pool
+	// (POST /v1/pools/{pool}/resume)
+	ResumePool(ctx context.Context, request ResumePoolRequestObject) (ResumePoolResponseObject, error)
+	// ReportRunning Say what runs of a pool without hosts
+	// (POST /v1/pools/{pool}/running)
+	ReportRunning(ctx context.Context, request ReportRunningRequestObject) (ReportRunningResponseObject, error)
+	// ListReplicas List the replicas
+	// (GET /v1/replicas)
+	ListReplicas(ctx context.Context, request ListReplicasRequestObject) (ListReplicasResponseObject, error)
+	// RedeemTicket Give a ticket up for a boot
+	// (POST /v1/tickets:redeem)
+	RedeemTicket(ctx context.Context, request RedeemTicketRequestObject) (RedeemTicketResponseObject, error)
+	// VerifyTicket Say whether a ticket would be redeemed now
+	// (POST /v1/tickets:verify)
+	VerifyTicket(ctx context.Context, request VerifyTicketRequestObject) (VerifyTicketResponseObject, error)
 	// Whoami Say who the server takes the caller for
 	// (GET /v1/whoami)
 	Whoami(ctx context.Context, request WhoamiRequestObject) (WhoamiResponseObject, error)
@@ -2275,9 +3860,63 @@ func (sh *strictHandler) HeartbeatAdmission(w http.ResponseWriter, r *http.Reque
 	}
 }
 
+// GetAudienceKey operation middleware
+func (sh *strictHandler) GetAudienceKey(w http.ResponseWriter, r *http.Request, name Name) {
+	var request GetAudienceKeyRequestObject
+
+	request.Name = name
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAudienceKey(ctx, request.(GetAudienceKeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAudienceKey")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetAudienceKeyResponseObject); ok {
+		if err := validResponse.VisitGetAudienceKeyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListDeeds operation middleware
+func (sh *strictHandler) ListDeeds(w http.ResponseWriter, r *http.Request, params ListDeedsParams) {
+	var request ListDeedsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListDeeds(ctx, request.(ListDeedsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListDeeds")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListDeedsResponseObject); ok {
+		if err := validResponse.VisitListDeedsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetConfig operation middleware
-func (sh *strictHandler) GetConfig(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) GetConfig(w http.ResponseWriter, r *http.Request, params GetConfigParams) {
 	var request GetConfigRequestObject
+
+	request.Params = params
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
 		return sh.ssi.GetConfig(ctx, request.(GetConfigRequestObject))
@@ -2323,6 +3962,32 @@ func (sh *strictHandler) PutConfig(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PutConfigResponseObject); ok {
 		if err := validResponse.VisitPutConfigResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListConfigs operation middleware
+func (sh *strictHandler) ListConfigs(w http.ResponseWriter, r *http.Request, params ListConfigsParams) {
+	var request ListConfigsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListConfigs(ctx, request.(ListConfigsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListConfigs")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListConfigsResponseObject); ok {
+		if err := validResponse.VisitListConfigsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -2397,6 +4062,224 @@ func (sh *strictHandler) ListPools(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListPoolsResponseObject); ok {
 		if err := validResponse.VisitListPoolsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// HoldPool operation middleware
+func (sh *strictHandler) HoldPool(w http.ResponseWriter, r *http.Request, pool PoolName) {
+	var request HoldPoolRequestObject
+
+	request.Pool = pool
+
+	var body HoldPoolJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.HoldPool(ctx, request.(HoldPoolRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "HoldPool")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(HoldPoolResponseObject); ok {
+		if err := validResponse.VisitHoldPoolResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// OverridePool operation middleware
+func (sh *strictHandler) OverridePool(w http.ResponseWriter, r *http.Request, pool PoolName) {
+	var request OverridePoolRequestObject
+
+	request.Pool = pool
+
+	var body OverridePoolJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.OverridePool(ctx, request.(OverridePoolRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "OverridePool")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(OverridePoolResponseObject); ok {
+		if err := validResponse.VisitOverridePoolResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResumePool operation middleware
+func (sh *strictHandler) ResumePool(w http.ResponseWriter, r *http.Request, pool PoolName) {
+	var request ResumePoolRequestObject
+
+	request.Pool = pool
+
+	var body ResumePoolJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumePool(ctx, request.(ResumePoolRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumePool")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResumePoolResponseObject); ok {
+		if err := validResponse.VisitResumePoolResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReportRunning operation middleware
+func (sh *strictHandler) ReportRunning(w http.ResponseWriter, r *http.Request, pool PoolName) {
+	var request ReportRunningRequestObject
+
+	request.Pool = pool
+
+	var body ReportRunningJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReportRunning(ctx, request.(ReportRunningRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReportRunning")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReportRunningResponseObject); ok {
+		if err := validResponse.VisitReportRunningResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListReplicas operation middleware
+func (sh *strictHandler) ListReplicas(w http.ResponseWriter, r *http.Request) {
+	var request ListReplicasRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReplicas(ctx, request.(ListReplicasRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReplicas")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListReplicasResponseObject); ok {
+		if err := validResponse.VisitListReplicasResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RedeemTicket operation middleware
+func (sh *strictHandler) RedeemTicket(w http.ResponseWriter, r *http.Request) {
+	var request RedeemTicketRequestObject
+
+	var body RedeemTicketJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RedeemTicket(ctx, request.(RedeemTicketRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RedeemTicket")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RedeemTicketResponseObject); ok {
+		if err := validResponse.VisitRedeemTicketResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// VerifyTicket operation middleware
+func (sh *strictHandler) VerifyTicket(w http.ResponseWriter, r *http.Request) {
+	var request VerifyTicketRequestObject
+
+	var body VerifyTicketJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.VerifyTicket(ctx, request.(VerifyTicketRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "VerifyTicket")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(VerifyTicketResponseObject); ok {
+		if err := validResponse.VisitVerifyTicketResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -17,8 +17,11 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/control"
 )
 
-// maxBody bounds a request's body; a configuration is the largest.
-const maxBody = 1 << 20
+// What a request's body may hold; a configuration is the largest but for reports of what runs.
+const (
+	maxBody   = 1 << 20
+	maxReport = 4 << 20
+)
 
 // Server answers over HTTP for one gateway.
 type Server struct {

@@ -479,7 +479,7 @@ func TestContract(t *testing.T) {
 	r.must(err)
 	for path, item := range doc.Paths.Map() {
 		for method := range item.Operations() {
-			a := r.call("root", method, strings.NewReplacer("{key}", "k", "{id}", "i").Replace(path), "")
+			a := r.call("root", method, strings.NewReplacer("{key}", "k", "{id}", "i", "{pool}", "one", "{name}", "n").Replace(path), "")
 			if a.Status == 405 || (a.Status == 404 && strings.Contains(a.problem().Detail, "there is no")) {
 				t.Errorf("%s %s is not served: %s", method, path, a.Body)
 			}

@@ -1,0 +1,98 @@
+package web
+
+import (
+	"context"
+
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/internal/config"
+)
+
+// What operators see and set.
+
+func (h handlers) ListPools(ctx context.Context, _ ListPoolsRequestObject) (ListPoolsResponseObject, error) {
+	who, err := must(ctx, config.RoleConsumer)
+	if err != nil {
+		return nil, err
+	}
+	pools, err := h.gateway.Pools(ctx, who)
+	return ListPools200JSONResponse(pools), err
+}
+
+func (h handlers) OverridePool(ctx context.Context, q OverridePoolRequestObject) (OverridePoolResponseObject, error) {
+	who, err := must(ctx, config.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
+	change, err := h.gateway.OverridePool(ctx, who, q.Pool, *q.Body)
+	return OverridePool200JSONResponse(change), err
+}
+
+func (h handlers) HoldPool(ctx context.Context, q HoldPoolRequestObject) (HoldPoolResponseObject, error) {
+	who, err := must(ctx, config.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
+	change, err := h.gateway.HoldPool(ctx, who, q.Pool, *q.Body)
+	return HoldPool200JSONResponse(change), err
+}
+
+func (h handlers) ResumePool(ctx context.Context, q ResumePoolRequestObject) (ResumePoolResponseObject, error) {
+	who, err := must(ctx, config.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
+	change, err := h.gateway.ResumePool(ctx, who, q.Pool, *q.Body)
+	return ResumePool200JSONResponse(change), err
+}
+
+func (h handlers) GetConfig(ctx context.Context, q GetConfigRequestObject) (GetConfigResponseObject, error) {
+	who, err := must(ctx, config.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
+	var c api.ConfigDocument
+	if n := q.Params.Generation; n == nil {
+		c, err = h.gateway.Config(ctx)
+	} else if *n < 1 {
+		err = api.Refuse(api.InvalidRequest, "generation: %d is below 1, the first", *n)
+	} else {
+		c, err = h.gateway.ConfigAt(ctx, who, *n)
+	}
+	return GetConfig200JSONResponse(c), err
+}
+
+func (h handlers) ListConfigs(ctx context.Context, q ListConfigsRequestObject) (ListConfigsResponseObject, error) {
+	who, limit, err := mayList(ctx, q.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.gateway.Configs(ctx, who, limit)
+	return ListConfigs200JSONResponse(list), err
+}
+
+func (h handlers) ListDeeds(ctx context.Context, q ListDeedsRequestObject) (ListDeedsResponseObject, error) {
+	who, limit, err := mayList(ctx, q.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.gateway.Deeds(ctx, who, limit)
+	return ListDeeds200JSONResponse(list), err
+}
+
+func mayList(ctx context.Context, limit *int64) (*config.Consumer, int, error) {
+	who, err := must(ctx, config.RoleOperator)
+	if err != nil {
+		return nil, 0, err
+	}
+	n, err := limitOf(limit)
+	return who, n, err
+}
+
+func (h handlers) ListReplicas(ctx context.Context, _ ListReplicasRequestObject) (ListReplicasResponseObject, error) {
+	who, err := must(ctx, config.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.gateway.ListReplicas(ctx, who)
+	return ListReplicas200JSONResponse(list), err
+}
