@@ -130,7 +130,7 @@ func (k Clerk) standing(r *Row, l *Limits) Standing {
 	u := k.lineUp(r, l, t.FreedLately)
 	s.ShareFull = u.slots.full(r.Holder())
 	s.Share, s.SetAside = u.slots.standing(r.Holder())
-	if o := k.books.Override(r.Pool); o.inForce(now) {
+	if o := k.books.Override(r.Pool); o.InForce(now) {
 		s.Override = o
 	}
 	for w := range k.ahead(r) {

@@ -70,12 +70,5 @@ func (f *Fleet) Class(name string) (*Class, bool) {
 	return nil, false
 }
 
-// HasAudience says whether a pool or a consumer names the audience.
-func (f *Fleet) HasAudience(name string) bool {
-	for _, p := range f.Settings().Pools {
-		if name != "" && p.Audience == name {
-			return true
-		}
-	}
-	return slices.ContainsFunc(f.Consumers, func(c Consumer) bool { return slices.Contains(c.Audiences, name) })
-}
+// HasAudience says whether some pool has the audience.
+func (f *Fleet) HasAudience(name string) bool { return slices.Contains(f.audiences(), name) }

@@ -78,9 +78,9 @@ func (g *Gateway) mayReport(who *config.Consumer, name string, rows []pool.Row) 
 		return g.Refused(api.Refuse(api.Unavailable, "no configuration is in force yet"), who)
 	}
 	p, ok := fleet.Settings().Pools[name]
-	mine := slices.ContainsFunc(rows, func(r pool.Row) bool { return who.Redeems(r.Audience) })
+	mine := slices.ContainsFunc(rows, func(r pool.Row) bool { return who.Serves(r.Audience) })
 	switch {
-	case mine || ok && p.Audience != "" && who.Redeems(p.Audience):
+	case mine || ok && p.Audience != "" && who.Serves(p.Audience):
 		return nil
 	case !ok:
 		return g.Refused(api.Refuse(api.NotFound, "no pool %q is in force", name), who)
@@ -125,7 +125,7 @@ func (r *report) sort(e api.RunningSandbox) {
 	switch {
 	case row == nil:
 		r.outside(e, "")
-	case !r.who.Redeems(row.Audience):
+	case !r.who.Serves(row.Audience):
 		r.outside(e, api.OutOfGateWhyOtherAudience)
 	case e.Epoch != 0 && e.Epoch < row.Epoch:
 		r.outside(e, api.OutOfGateWhySuperseded)
@@ -223,7 +223,7 @@ func (r *report) verdict(complete bool) api.RunningVerdict {
 func (r *report) missing() []*pool.Row {
 	var out []*pool.Row
 	for id, row := range r.byID {
-		if row.State == pool.Running && !r.seen[id] && r.who.Redeems(row.Audience) {
+		if row.State == pool.Running && !r.seen[id] && r.who.Serves(row.Audience) {
 			out = append(out, row)
 		}
 	}

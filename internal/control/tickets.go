@@ -95,7 +95,7 @@ func (g *Gateway) proven(who *config.Consumer, text ticket.Text) (ticket.Claims,
 		return said, "", reject(reasonOf(err), "")
 	}
 	audience, ok := ticket.SubstrateOf(said.Audience)
-	if !ok || !who.Redeems(audience) || !g.audienceKnown(audience) {
+	if !ok || !who.Serves(audience) || !g.audienceKnown(audience) {
 		return said, "", reject(ticket.OtherHost, "it is for %q, whose tickets consumer %s does not redeem", said.Audience, who.Name)
 	}
 	keys, err := g.audience(said.Audience)
@@ -187,7 +187,7 @@ func (g *Gateway) rejected(err error, who *config.Consumer, row pool.Row) error 
 	return g.refused(err, who, row.Class, row.Pool)
 }
 
-// audienceKnown says whether a pool or a consumer of the configuration names the audience.
+// audienceKnown says whether a pool of the configuration has the audience.
 func (g *Gateway) audienceKnown(name string) bool {
 	fleet := g.Fleet()
 	return fleet != nil && fleet.HasAudience(name)
@@ -196,7 +196,7 @@ func (g *Gateway) audienceKnown(name string) bool {
 // AudienceKeys is GET /v1/audiences/{name}/key.
 func (g *Gateway) AudienceKeys(who *config.Consumer, name string) (ticket.AudienceKeys, error) {
 	if !g.audienceKnown(name) {
-		return ticket.AudienceKeys{}, g.Refused(api.Refuse(api.NotFound, "no pool and no consumer of the configuration has the audience %q", name), who)
+		return ticket.AudienceKeys{}, g.Refused(api.Refuse(api.NotFound, "no pool has the audience %q", name), who)
 	}
 	keys, err := g.audience(ticket.ForSubstrate(name))
 	if err != nil {

@@ -368,6 +368,10 @@ func testOperationCodes(t *testing.T) {
 	if c.Generation != 2 || c.AppliedBy != "root" {
 		t.Errorf("%+v", c)
 	}
+	p = r.refused(api.OverCeiling, "olga", "POST", "/v1/pools/one/override", `{"cap":11,"for_ms":60000,"reason":"more"}`)
+	if *p.Limit != 50 || *p.Use != 51 || p.Retryable || !strings.Contains(p.Remedy, "by 1") {
+		t.Errorf("%+v", p)
+	}
 	down := errors.New("the disk is full")
 	r.store.breaks(func(string) error { return down })
 	for _, call := range []string{"GET /v1/admissions/k1", "POST /v1/admissions/k1/attempt", "GET /v1/pools", "DELETE /v1/admissions/k1", "GET /readyz"} {
