@@ -41,6 +41,15 @@ func heartbeat(r *rig) (control.Outcome, error) { return r.g.Heartbeat(r.t.Conte
 
 func attempt(r *rig) (control.Outcome, error) { return r.g.Attempt(r.t.Context(), alice, "k", 0) }
 
+func createCell(r *rig) (control.Outcome, error) { return r.post("k", "cell") }
+
+func cloud(r *rig) { r.apply(cloudDocument) }
+
+func cell(r *rig) {
+	cloud(r)
+	r.admit("k", "cell")
+}
+
 func admitted(r *rig) { r.admit("k", "small") }
 
 func running(r *rig) { r.boot(r.admit("k", "small")) }
@@ -86,6 +95,13 @@ var faults = []fault{
 	{name: "no room persisted", store: "NoRoom", how: "lost", prepare: full, act: createLarge, want: "unavailable", again: "no_capacity"},
 	{name: "no room failed, queue", store: "NoRoom", how: "failed", prepare: full, act: createQueued, want: "unavailable", again: "unavailable"},
 	{name: "no room persisted, queue", store: "NoRoom", how: "lost", prepare: full, act: createQueued, want: "unavailable", again: "waiting"},
+
+	{name: "claim without a host failed", store: "Claim", how: "failed", prepare: cloud, act: createCell, want: "unavailable", again: "yes"},
+	{name: "claim without a host persisted", store: "Claim", how: "lost", prepare: cloud, act: createCell, want: "unavailable", again: "yes"},
+	{name: "hear failed", store: "Hear", how: "failed", prepare: cell, act: heartbeat, want: "unavailable", again: "yes"},
+	{name: "hear persisted", store: "Hear", how: "lost", prepare: cell, act: heartbeat, want: "unavailable", again: "yes"},
+	{name: "leave without a host failed", store: "Leave", how: "failed", prepare: cell, act: release, want: "unavailable", again: "released"},
+	{name: "leave without a host persisted", store: "Leave", how: "lost", prepare: cell, act: release, want: "unavailable", again: "released"},
 
 	{name: "heartbeat not found", store: "Get", nth: 1, how: "failed", prepare: admitted, act: heartbeat, want: "unavailable", again: "yes"},
 	{name: "renew failed in the store", store: "Renew", how: "failed", prepare: admitted, act: heartbeat, want: "unavailable", again: "yes"},
@@ -200,6 +216,9 @@ func (r *rig) letGo() {
 		}
 	}
 	time.Sleep(3 * time.Minute)
+	if _, ok := r.g.Fleet().Pool("cloud"); ok {
+		time.Sleep(pool.DefaultSlotTTL)
+	}
 	r.wantHeld(0, 0, 0)
 	for _, h := range r.hosts {
 		if n := len(h.view().Sandboxes); n != 0 || h.view().Account.Reserved != 0 {

@@ -105,14 +105,13 @@ func (r *reconciling) host(ctx context.Context, link Link, rows []pool.Row) {
 		}
 		return
 	}
-	known := map[host.Ref]bool{}
-	r.untold(ctx, t, held.Ends)
+	known, told := map[host.Ref]bool{}, r.untold(ctx, t, held.Ends)
 	for i := range rows {
 		row := &rows[i]
 		ref := host.Ref{ID: row.ID, Epoch: row.Epoch}
 		known[ref] = true
 		reserved, running, err := link.Holds(ctx, ref)
-		if _, told := t.ends[ref]; err == nil && !told {
+		if err == nil && !told[ref] {
 			r.mismatch(ctx, t, admission.CompareRow(row, reserved, running), finding("", link.ID(), row))
 		}
 	}
@@ -177,10 +176,12 @@ func (r *reconciling) mend(ctx context.Context, t *tending, m admission.Mismatch
 	}
 }
 
-// untold writes the ends that the host still tells.
-func (r *reconciling) untold(ctx context.Context, t *tending, ends []host.End) {
+// untold writes the ends that the host still tells, and says which they are.
+func (r *reconciling) untold(ctx context.Context, t *tending, ends []host.End) map[host.Ref]bool {
+	told := map[host.Ref]bool{}
 	for _, e := range ends {
 		ref := host.Ref{ID: e.ID, Epoch: e.Epoch}
+		told[ref] = true
 		f := r.found(Finding{What: EndUntold, Ref: ref, Host: t.link.ID(), Deed: "write it, and acknowledge it"})
 		if r.options.DryRun {
 			continue
@@ -190,10 +191,8 @@ func (r *reconciling) untold(ctx context.Context, t *tending, ends []host.End) {
 		_, unwritten := t.ends[ref]
 		f.Mended = !unwritten
 	}
-	if r.options.DryRun {
-		return
-	}
 	clear(t.ends)
+	return told
 }
 
 // tidy finds what the sweep would change, and sweeps.

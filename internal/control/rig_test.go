@@ -50,6 +50,12 @@ default_quota: none
 quotas: [{tenant: poor, limit: 1}]
 `
 
+// cloudDocument is the same with a pool that no host of ours is for.
+var cloudDocument = strings.Replace(fleetDocument, "classes:\n", `  - {name: cloud, cap: 1, max_waiting: 100, placement: none}
+classes:
+  - {name: cell, pool: cloud, memory: 512MiB}
+`, 1)
+
 var (
 	alice = &config.Consumer{Name: "alice", Roles: []config.Role{config.RoleConsumer}, Tenants: []string{"alice", "poor"}, PinHosts: true}
 	bob   = &config.Consumer{Name: "bob", Roles: []config.Role{config.RoleConsumer}, Tenants: []string{"bob"}}
@@ -152,6 +158,7 @@ func newRig(t *testing.T, hosts []*fakeHost, plan ...storetest.Fault) *rig {
 	}
 	t.Cleanup(r.stop)
 	go r.g.SweepUntil(ctx)
+	go r.g.PulseUntil(ctx)
 	return r
 }
 

@@ -25,7 +25,7 @@ type FaultyStore struct {
 	control.Store
 	plan map[Fault]bool // fault -> planned
 
-	mu    sync.Mutex     // guards calls
+	mu    sync.Mutex     // guards plan and calls
 	calls map[string]int // method -> calls so far
 }
 
@@ -46,19 +46,33 @@ func (f *FaultyStore) Calls(method string) int {
 	return f.calls[method]
 }
 
+// Mend has nothing fail any more.
+func (f *FaultyStore) Mend() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.plan = nil
+}
+
+// planned says whether a call fails.
+func (f *FaultyStore) planned(fault Fault) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.plan[fault]
+}
+
 // around counts a call, runs it unless it is to fail before, and says whether its answer is lost.
 func (f *FaultyStore) around(method string, call func() error) error {
 	f.mu.Lock()
 	f.calls[method]++
 	n := f.calls[method]
 	f.mu.Unlock()
-	if f.plan[Fault{method, n, false}] {
+	if f.planned(Fault{method, n, false}) {
 		return ErrInjected
 	}
 	if err := call(); err != nil {
 		return err
 	}
-	if f.plan[Fault{method, n, true}] {
+	if f.planned(Fault{method, n, true}) {
 		return ErrInjected
 	}
 	return nil
@@ -112,6 +126,41 @@ func (f *FaultyStore) Leave(ctx context.Context, id string) (pool.Row, bool, err
 // End implements control.Store.
 func (f *FaultyStore) End(ctx context.Context, id string, epoch int64, to pool.State, reason string) (bool, bool, error) {
 	return two(f, "End", func() (bool, bool, error) { return f.Store.End(ctx, id, epoch, to, reason) })
+}
+
+// Hear implements control.Store.
+func (f *FaultyStore) Hear(ctx context.Context, id string, epoch int64) (pool.Row, bool, error) {
+	return two(f, "Hear", func() (pool.Row, bool, error) { return f.Store.Hear(ctx, id, epoch) })
+}
+
+// Redeem implements control.Store.
+func (f *FaultyStore) Redeem(ctx context.Context, d pool.Redemption) (pool.RedeemVerdict, pool.Row, error) {
+	return two(f, "Redeem", func() (pool.RedeemVerdict, pool.Row, error) { return f.Store.Redeem(ctx, d) })
+}
+
+// Seen implements control.Store.
+func (f *FaultyStore) Seen(ctx context.Context, running []pool.Ref) ([]bool, error) {
+	return one(f, "Seen", func() ([]bool, error) { return f.Store.Seen(ctx, running) })
+}
+
+// Stand implements control.Store.
+func (f *FaultyStore) Stand(ctx context.Context, id, at string) (bool, error) {
+	return one(f, "Stand", func() (bool, error) { return f.Store.Stand(ctx, id, at) })
+}
+
+// Reopen implements control.Store.
+func (f *FaultyStore) Reopen(ctx context.Context, id string, epoch int64, reservedFor time.Duration) (bool, error) {
+	return one(f, "Reopen", func() (bool, error) { return f.Store.Reopen(ctx, id, epoch, reservedFor) })
+}
+
+// Return implements control.Store.
+func (f *FaultyStore) Return(ctx context.Context, id string, epoch int64, host string) (bool, error) {
+	return one(f, "Return", func() (bool, error) { return f.Store.Return(ctx, id, epoch, host) })
+}
+
+// Pulse implements control.Store.
+func (f *FaultyStore) Pulse(ctx context.Context, heard []string) (pool.Pulse, error) {
+	return one(f, "Pulse", func() (pool.Pulse, error) { return f.Store.Pulse(ctx, heard) })
 }
 
 // Sweep implements control.Store.
