@@ -31,13 +31,13 @@ func (c *Client) ReleaseID(ctx context.Context, id string) (*api.Admission, erro
 
 func (c *Client) release(ctx context.Context, path string) (*api.Admission, error) {
 	a := new(api.Admission)
-	err := c.persist(ctx, call{method: http.MethodDelete, path: path}, a)
+	err := c.persist(ctx, call{method: http.MethodDelete, path: path}, a, again)
 	for look := firstLook; err == nil && a.State == api.AdmissionStateReleasing; look = min(2*look, lastLook) {
 		if err := sleep(ctx, look); err != nil {
 			return a, err
 		}
 		// By its id: the key may name a new admission by now.
-		err = c.persist(ctx, call{method: http.MethodGet, path: byID(a.ID)}, a)
+		err = c.persist(ctx, call{method: http.MethodGet, path: byID(a.ID)}, a, again)
 	}
 	if a.ID == "" {
 		a = nil
@@ -54,12 +54,12 @@ const (
 // persistence bounds how long an undoing is tried against replicas that do not answer.
 var persistence = backoff.Policy{Cap: 2 * time.Second, Deadline: 10 * time.Second}
 
-// persist makes an idempotent call, and makes it again when the answer is not now.
-func (c *Client) persist(ctx context.Context, q call, out *api.Admission) error {
+// persist makes an idempotent call, and makes it again when an error is worth that.
+func (c *Client) persist(ctx context.Context, q call, out any, worth func(error) bool) error {
 	pacer := backoff.New(persistence, time.Now())
 	for {
 		_, err := c.do(ctx, q, out)
-		if err == nil || ctx.Err() != nil || !again(err) {
+		if err == nil || ctx.Err() != nil || !worth(err) {
 			return err
 		}
 		in, what := pacer.Next(time.Now(), outcome(err), c.random())

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,9 +13,24 @@ import (
 )
 
 // RedeemTicket gives a ticket up for a boot, once; see client/substrate, which also verifies
-// it first. The same instance again is the same redemption.
+// it first. The same instance again is the same redemption, so with one it is tried again for
+// up to 10 s while no replica answers.
 func (c *Client) RedeemTicket(ctx context.Context, q api.TicketRequest) (*api.Redemption, error) {
-	return send[api.Redemption](ctx, c, http.MethodPost, "/v1/tickets:redeem", q)
+	const path = "/v1/tickets:redeem"
+	if q.Instance == "" {
+		return send[api.Redemption](ctx, c, http.MethodPost, path, q)
+	}
+	out := new(api.Redemption)
+	if err := c.persist(ctx, call{method: http.MethodPost, path: path, body: q}, out, unanswered); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// unanswered says that nobody knows what became of a call.
+func unanswered(err error) bool {
+	var unreachable *Unreachable
+	return errors.As(err, &unreachable) || errors.Is(err, api.Unavailable)
 }
 
 // VerifyTicket says whether a ticket would be redeemed now, and changes nothing.

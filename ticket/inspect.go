@@ -22,3 +22,12 @@ func ParseReason(word string) (r Reason, ok bool) {
 	}
 	return OK, false
 }
+
+// KeyIDs names the roots whose keys these are.
+func (ks *AudienceKeys) KeyIDs() []string {
+	ids := make([]string, 0, len(ks.keys))
+	for i := range ks.keys {
+		ids = append(ids, ks.keys[i].id)
+	}
+	return ids
+}
