@@ -18,6 +18,7 @@ const (
 	lockNotAvailable     = "55P03"
 	uniqueViolation      = "23505"
 	duplicateTable       = "42P07"
+	undefinedTable       = "42P01"
 )
 
 // remedies say what to do about an error: SQLSTATE, or its class -> advice.
@@ -27,6 +28,7 @@ var remedies = map[string]string{
 	"42501": "the user lacks a permission: let it own the schema, or run the migration as its owner",
 	"53":    "the server is out of room, memory or connections: nothing that was confirmed is lost",
 	"25006": "the server is read-only: connect to the primary",
+	"55P03": "a table was locked by another session for longer than " + lockFor + ": look for a transaction that stays open",
 	"57P03": "the server is starting or shutting down: it will be tried again with the next call",
 	"42P01": "a table is missing: is this the right database and search_path?",
 }
@@ -75,7 +77,13 @@ func kind(err error, committing bool) sqlcore.Kind {
 	return sqlcore.Fatal
 }
 
-// madeTwice says that another replica made the same table at the same moment.
+// locked says that a table was in use for as long as a migration waits for it.
+func locked(err error) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pgErr.Code == lockNotAvailable
+}
+
+// madeTwice says that another migrator made the same table, or took the same version, at the same moment.
 func madeTwice(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (pgErr.Code == uniqueViolation || pgErr.Code == duplicateTable)

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -12,39 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/plimsoll-project/plimsoll/internal/control"
-	"github.com/plimsoll-project/plimsoll/internal/store/sqlcore"
 	"github.com/plimsoll-project/plimsoll/internal/store/storetest"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
-
-// Many replicas start on an empty database at once: the schema is made once.
-func TestMigrateAtOnce(t *testing.T) {
-	dsn := freshSchema(t)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			s, err := Open(context.Background(), dsn, Options{})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-}
-
-func TestOpenNewerSchema(t *testing.T) {
-	dsn := freshSchema(t)
-	opened(t, dsn, Options{})
-	administer(t, dsn, "INSERT INTO schema_version VALUES (99)")
-	_, err := Open(t.Context(), dsn, Options{})
-	if !errors.Is(err, sqlcore.ErrNewer) || !strings.Contains(err.Error(), "version 99") {
-		t.Errorf("got %v", err)
-	}
-}
 
 func TestOpenUnreachable(t *testing.T) {
 	_, err := Open(t.Context(), "postgres://somebody:secret@127.0.0.1:1/db", Options{})

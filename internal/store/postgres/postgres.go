@@ -13,10 +13,7 @@ package postgres
 
 import (
 	"context"
-	"embed"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"strings"
 	"sync"
@@ -43,16 +40,30 @@ type Store struct {
 
 var _ control.Store = (*Store)(nil)
 
-//go:embed migrations/*.sql
-var migrations embed.FS
-
-// Open connects to the database and brings its schema up to date; replicas that do so at
-// once wait for each other. It starts nothing: transitions wait until Run is called.
+// Open connects to the database, whose schema must be one that this program can work on: it
+// changes none by itself. It starts nothing: transitions wait until Run is called.
 //
 // Statements are not kept prepared in the session, because a transaction pooler would hand
 // them to others. Whoever connects directly may add default_query_exec_mode=cache_statement
 // to the connection string, which is faster.
 func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
+	config, err := parse(dsn)
+	if err != nil {
+		return nil, err
+	}
+	connections, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, explain(err)
+	}
+	s, err := open(ctx, connections, o)
+	if err != nil {
+		connections.Close()
+		return nil, explain(err)
+	}
+	return s, nil
+}
+
+func parse(dsn string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("store: the connection string is not understood: %w", err)
@@ -60,20 +71,23 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if !strings.Contains(dsn, "default_query_exec_mode=") {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
-	connections, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, explain(err)
+	return config, nil
+}
+
+func open(ctx context.Context, connections *pgxpool.Pool, o Options) (*Store, error) {
+	db := &database{connections}
+	schema, err := readSchema(ctx, db)
+	if err == nil {
+		err = ready(schema)
 	}
-	if err := migrate(ctx, connections); err != nil {
-		connections.Close()
-		return nil, explain(err)
+	if err != nil {
+		return nil, err
 	}
 	n := newNews(connections, o.Log)
 	d := dialect()
 	d.Freed = n.freed
-	core, err := sqlcore.New(&database{connections}, d, o.Clock)
+	core, err := sqlcore.New(db, d, o.Clock)
 	if err != nil {
-		connections.Close()
 		return nil, err
 	}
 	return &Store{core, n}, nil
@@ -92,55 +106,3 @@ func (s *Store) Run(ctx context.Context) error {
 
 // Freed tells that another replica freed a slot or changed a limit.
 func (s *Store) Freed() <-chan struct{} { return s.news.heard }
-
-const migrateTries = 5
-
-// migrate runs what is missing under a lock of the table that counts the versions. Several
-// replicas may find no such table at once; all but one then fail to make it, and look again.
-func migrate(ctx context.Context, connections *pgxpool.Pool) error {
-	var err error
-	for range migrateTries {
-		if err = migrateOnce(ctx, connections); err == nil || !madeTwice(err) {
-			return err
-		}
-	}
-	return err
-}
-
-func migrateOnce(ctx context.Context, connections *pgxpool.Pool) error {
-	dir, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-	pgTx, err := connections.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	script := func(ctx context.Context, text string) error {
-		_, err := pgTx.Conn().PgConn().Exec(ctx, text).ReadAll()
-		return err
-	}
-	err = keepOthersOut(ctx, pgTx, script)
-	if err == nil {
-		err = sqlcore.Migrate(ctx, tx{pgTx}, dir, script)
-	}
-	if err == nil {
-		return pgTx.Commit(ctx)
-	}
-	return errors.Join(err, pgTx.Rollback(context.WithoutCancel(ctx)))
-}
-
-// keepOthersOut makes the table once, and locks it; readers of a current schema wait no
-// longer than a migration takes.
-func keepOthersOut(ctx context.Context, pgTx pgx.Tx, script func(context.Context, string) error) error {
-	var exists bool
-	if err := pgTx.QueryRow(ctx, "SELECT to_regclass('schema_version') IS NOT NULL").Scan(&exists); err != nil {
-		return err
-	}
-	if !exists {
-		if err := script(ctx, "CREATE TABLE schema_version (version bigint PRIMARY KEY)"); err != nil {
-			return err
-		}
-	}
-	return script(ctx, "LOCK TABLE schema_version IN SHARE ROW EXCLUSIVE MODE")
-}

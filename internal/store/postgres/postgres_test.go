@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -26,7 +27,19 @@ func TestStore(t *testing.T) { storetest.Run(t, fresh) }
 func BenchmarkClaim(b *testing.B) { storetest.Bench(b, fresh) }
 
 func fresh(t testing.TB) storetest.Opened {
-	clock, dsn := storetest.NewClock(), freshSchema(t)
+	dir, err := known()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return freshOf(t, dir)
+}
+
+// freshOf is a database whose schema these migrations made.
+func freshOf(t testing.TB, dir fs.FS) storetest.Opened {
+	clock, dsn := storetest.NewClock(), emptySchema(t)
+	if _, err := migrateTo(t.Context(), dsn, dir); err != nil {
+		t.Fatal(err)
+	}
 	return storetest.Opened{Clock: clock, Shared: true, Open: func(t testing.TB) control.Store {
 		return opened(t, dsn, Options{Clock: clock.Now})
 	}}
@@ -52,8 +65,17 @@ func opened(t testing.TB, dsn string, o Options) *Store {
 	return s
 }
 
-// freshSchema makes a schema of the test's own and drops it in the end.
+// freshSchema makes a schema of the test's own, brings it up to date, and drops it in the end.
 func freshSchema(t testing.TB) string {
+	t.Helper()
+	dsn := emptySchema(t)
+	if _, err := Migrate(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	return dsn
+}
+
+func emptySchema(t testing.TB) string {
 	t.Helper()
 	dsn := server(t)
 	schema := fmt.Sprintf("test_%x", rand.Uint64())

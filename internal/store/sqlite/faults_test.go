@@ -113,18 +113,25 @@ func TestOpenNewerSchema(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Exec("INSERT INTO schema_version VALUES (99)"); err != nil {
+	db := raw(t, path)
+	if _, err := db.Exec("INSERT INTO schema_version (version) VALUES (99)"); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Open(t.Context(), path, Options{})
+	_, err := Open(t.Context(), path, Options{})
 	mustSay(t, err, sqlcore.ErrNewer, "version 99")
+}
+
+// raw opens the file beside the store.
+func raw(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
 }
 
 // A full disk refuses, says so, and loses nothing; with room again, writing goes on.

@@ -35,34 +35,43 @@ var _ control.Store = (*Store)(nil)
 var migrations embed.FS
 
 // Open makes or opens the database at path, checks that the file is sound, and brings its
-// schema up to date. It starts nothing: transitions wait until Run is called.
+// schema up to date, unless a newer program did so and lets this one run. It starts nothing: transitions wait until Run is called.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, path, o, dir)
+}
+
+// open is Open for a program that knows the migrations of dir.
+func open(ctx context.Context, path string, o Options, dir fs.FS) (*Store, error) {
 	lock, err := lockDatabase(path)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{lock: lock}
-	if err := s.open(ctx, path, o); err != nil {
+	if err := s.open(ctx, path, o, dir); err != nil {
 		return nil, errors.Join(explain(path)(err), lock.release())
 	}
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context, path string, o Options) (err error) {
+func (s *Store) open(ctx context.Context, path string, o Options, dir fs.FS) (err error) {
 	if s.db, err = connect(ctx, path); err != nil {
 		return err
 	}
-	if s.Store, err = prepare(ctx, s.db, path, o); err != nil {
+	if s.Store, err = prepare(ctx, s.db, path, o, dir); err != nil {
 		return errors.Join(err, s.db.Close())
 	}
 	return nil
 }
 
-func prepare(ctx context.Context, db *database, path string, o Options) (*sqlcore.Store, error) {
+func prepare(ctx context.Context, db *database, path string, o Options, dir fs.FS) (*sqlcore.Store, error) {
 	if err := db.check(ctx); err != nil {
 		return nil, err
 	}
-	if err := db.migrate(ctx); err != nil {
+	if err := db.migrate(ctx, dir); err != nil {
 		return nil, err
 	}
 	c := newClock(o.Clock)
@@ -90,11 +99,8 @@ func (db *database) check(ctx context.Context) error {
 	return nil
 }
 
-func (db *database) migrate(ctx context.Context) error {
-	dir, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
+// migrate brings the schema up to date, all or nothing: nobody else uses the file.
+func (db *database) migrate(ctx context.Context, dir fs.FS) error {
 	tx, err := db.Begin(ctx)
 	if err != nil {
 		return err
@@ -104,8 +110,8 @@ func (db *database) migrate(ctx context.Context) error {
 		return err
 	}
 	err = script(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version integer PRIMARY KEY)")
-	if err == nil {
-		err = sqlcore.Migrate(ctx, tx, dir, script)
+	for more := true; err == nil && more; {
+		more, err = sqlcore.MigrateStep(ctx, tx, dir, script)
 	}
 	if err == nil {
 		return tx.Commit(ctx)

@@ -41,8 +41,8 @@ type pair struct {
 	ids    int
 }
 
-// testModel draws sequences of transitions and compares every answer and every row.
-func testModel(t *testing.T, fresh func(testing.TB) Opened) {
+// Compare draws sequences of transitions and compares every answer and every row with the model's.
+func Compare(t *testing.T, fresh func(testing.TB) Opened) {
 	rapid.Check(t, func(rt *rapid.T) {
 		o := fresh(t)
 		p := &pair{t: rt, clock: o.Clock, model: NewMemory(o.Clock.Now), stores: o.stores(t)}

@@ -23,7 +23,7 @@ type Opened struct {
 
 // Run holds a store to the contract. fresh makes an empty database.
 func Run(t *testing.T, fresh func(testing.TB) Opened) {
-	t.Run("model", func(t *testing.T) { testModel(t, fresh) })
+	t.Run("model", func(t *testing.T) { Compare(t, fresh) })
 	t.Run("config", func(t *testing.T) { testConfig(t, fresh(t)) })
 	t.Run("list", func(t *testing.T) { testList(t, fresh(t)) })
 	t.Run("reopen", func(t *testing.T) { testReopen(t, fresh(t)) })

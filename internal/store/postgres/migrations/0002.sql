@@ -1,7 +1,11 @@
+-- oldest_program: 1
 -- Expand: the program before this one goes on working. New columns have defaults that mean
 -- what it does, and no constraint forbids what it writes. That a waiter alone has memory set
 -- aside (stand_at) is therefore not among them yet: that program keeps the column when it
 -- moves a row on; whoever reads takes it for void then.
+
+-- The oldest version whose program may run on this one; of version 1 its own.
+ALTER TABLE schema_version ADD COLUMN oldest_program bigint;
 
 ALTER TABLE settings ADD COLUMN ceiling bigint NOT NULL DEFAULT 0 CHECK (ceiling >= -1);
 
