@@ -7,14 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // The two keys files. A replica's holds roots, a host's only its own audience's keys:
 //
-//	{"version": 1, "roots": [{"id": "2026-09", "state": "signing", "secret": "<base64>"}]}
+//	{"version": 1, "roots": [{"id": "2026-09", "state": "signing", "since": "2026-09-01T12:00:00Z", "secret": "<base64>"}]}
 //	{"version": 1, "audience": "host-7", "keys": [{"id": "2026-09", "state": "signing", "secret": "<base64>"}]}
 //
-// A secret is standard base64 of 32 bytes or more: openssl rand -base64 32 makes one.
+// A secret is standard base64 of 32 bytes or more: openssl rand -base64 32 makes one. Roots
+// stand in the order of their age; since may be left out.
 
 const maxKeysFile = 64 << 10
 
@@ -26,9 +28,10 @@ type keysFile struct {
 }
 
 type fileKey struct {
-	ID     string `json:"id"`
-	State  string `json:"state"`
-	Secret string `json:"secret"`
+	ID     string    `json:"id"`
+	State  string    `json:"state"`
+	Since  time.Time `json:"since,omitzero"` // of roots
+	Secret string    `json:"secret"`
 }
 
 // ParseKeyring reads a replica's keys file. No error repeats a secret.
@@ -50,6 +53,7 @@ func ParseKeyring(data []byte) (Keyring, error) {
 		if err != nil {
 			return Keyring{}, fmt.Errorf("keys file: root %d: %w", i+1, err)
 		}
+		r.since = k.Since
 		roots = append(roots, r)
 	}
 	return NewKeyring(roots...)
@@ -142,7 +146,11 @@ func (k fileKey) decode() (State, []byte, error) {
 func (k Keyring) EncodeFile() ([]byte, error) {
 	f := keysFile{Version: 1}
 	for _, r := range k.roots {
-		f.Roots = append(f.Roots, encodeKey(r.id, r.state, *r.secret.open()))
+		key := encodeKey(r.id, r.state, *r.secret.open())
+		if !r.since.IsZero() {
+			key.Since = r.since.UTC().Truncate(time.Millisecond)
+		}
+		f.Roots = append(f.Roots, key)
 	}
 	return encodeKeysFile(f)
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // State is what a root is good for. A rotation takes three steps, each given time to reach
@@ -46,6 +47,7 @@ const (
 type Root struct {
 	id     string
 	state  State
+	since  time.Time // zero: not known
 	secret sealed[[]byte]
 }
 
@@ -65,6 +67,10 @@ func (r Root) ID() string { return r.id }
 
 // State returns what the root is good for.
 func (r Root) State() State { return r.state }
+
+// Since returns when it came into its state, zero when that is not known. One that signed
+// before has it only once nobody signs with it any more: see Retire.
+func (r Root) Since() time.Time { return r.since }
 
 func checkSecret(secret []byte) error {
 	switch {
@@ -92,8 +98,8 @@ func wordByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'
 }
 
-// Keyring is a set of roots by id, at most one of them signing. Its methods return changed
-// copies.
+// Keyring is a set of roots by id in the order of their age, at most one of them signing. Its
+// methods return changed copies.
 type Keyring struct{ roots []Root }
 
 // NewKeyring makes a keyring of roots.
@@ -130,23 +136,40 @@ func (k Keyring) index(id string) int {
 }
 
 // Add returns the keyring with one more root: a rotation's first step when it is verify-only.
-func (k Keyring) Add(r Root) (Keyring, error) {
+func (k Keyring) Add(r Root, now time.Time) (Keyring, error) {
+	r.since = now
 	return NewKeyring(append(k.Roots(), r)...)
 }
 
 // Sign returns the keyring with the named root signing and every other one verify-only: the
-// second step.
-func (k Keyring) Sign(id string) (Keyring, error) {
+// second step. Holders that have not heard of it sign with the former one for a while yet.
+func (k Keyring) Sign(id string, now time.Time) (Keyring, error) {
 	if k.index(id) < 0 {
 		return Keyring{}, fmt.Errorf("ticket: no root is named %q", id)
 	}
 	roots := k.Roots()
 	for i := range roots {
-		roots[i].state = VerifyOnly
-		if roots[i].id == id {
-			roots[i].state = Signing
+		switch {
+		case roots[i].id == id:
+			roots[i].state, roots[i].since = Signing, now
+		case roots[i].state == Signing:
+			roots[i].state, roots[i].since = VerifyOnly, time.Time{}
 		}
 	}
+	return NewKeyring(roots...)
+}
+
+// Retire notes since when nobody signs with the named root any more; zero takes that back.
+func (k Keyring) Retire(id string, since time.Time) (Keyring, error) {
+	i := k.index(id)
+	switch {
+	case i < 0:
+		return Keyring{}, fmt.Errorf("ticket: no root is named %q", id)
+	case k.roots[i].state == Signing:
+		return Keyring{}, fmt.Errorf("ticket: root %q is signing; let another sign first", id)
+	}
+	roots := k.Roots()
+	roots[i].since = since
 	return NewKeyring(roots...)
 }
 

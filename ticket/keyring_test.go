@@ -21,11 +21,11 @@ func TestRotationRefusesNoBoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	added, err := start.Add(fresh)
+	added, err := start.Add(fresh, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	signing, err := added.Sign("new")
+	signing, err := added.Sign("new", noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,15 +56,15 @@ func TestKeyringRules(t *testing.T) {
 	if _, err := k.Drop("x"); err == nil {
 		t.Error("dropped a root that is not there")
 	}
-	if _, err := k.Sign("x"); err == nil {
+	if _, err := k.Sign("x", noon); err == nil {
 		t.Error("signs with a root that is not there")
 	}
 	twin, _ := ticket.NewRoot("a", ticket.VerifyOnly, secret(1))
-	if _, err := k.Add(twin); err == nil {
+	if _, err := k.Add(twin, noon); err == nil {
 		t.Error("two roots of one name")
 	}
 	second, _ := ticket.NewRoot("c", ticket.Signing, secret(1))
-	if _, err := k.Add(second); err == nil {
+	if _, err := k.Add(second, noon); err == nil {
 		t.Error("two signing roots")
 	}
 	if _, err := ticket.NewKeyring(ticket.Root{}); err == nil {

@@ -8,17 +8,15 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"flag"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/internal/transcript"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
-
-var update = flag.Bool("update", false, "write testdata/vectors.json anew")
 
 // vectors is the file that libraries in other languages are tested against.
 type vectors struct {
@@ -85,7 +83,7 @@ func (v vectorClaims) claims() ticket.Claims {
 
 func TestVectors(t *testing.T) {
 	want := makeVectors(t)
-	if *update {
+	if transcript.Updating() {
 		if err := os.WriteFile("testdata/vectors.json", want, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +131,7 @@ func checkByTheBook(t *testing.T, v vectors) {
 func makeVectors(t *testing.T) []byte {
 	k := ring(t, "2026-09", "2026-09", "1970-01")
 	host := audience(t, k, "host-1")
-	old, _ := k.Sign("1970-01")
+	old, _ := k.Sign("1970-01", noon)
 	v := vectors{
 		About:    "Tickets that every library must accept, and refuse with the reason given. Secrets are for tests only.",
 		Audience: "host-1",

@@ -162,14 +162,14 @@ func (f *Fleet) cohort(e Episode) {
 // No boot may be refused for it.
 func (f *Fleet) rotate(e Episode) {
 	old, id := f.ring.Roots()[0].ID(), fmt.Sprintf("k%d", e.No+1)
-	ring, err := f.ring.Add(root(id, ticket.VerifyOnly))
+	ring, err := f.ring.Add(root(id, ticket.VerifyOnly), time.Time{})
 	if err != nil {
 		return // two rotations at once: the second comes to nothing, as it would for an operator
 	}
 	f.ring = ring
 	f.spread()
 	f.after(time.Second, func() {
-		if f.ring, err = f.ring.Sign(id); err != nil {
+		if f.ring, err = f.ring.Sign(id, time.Time{}); err != nil {
 			panic(err)
 		}
 		f.spread()

@@ -23,6 +23,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
 
+// Updating says whether files with expected answers are to be written anew.
+func Updating() bool { return *update }
+
 const indent = "  "
 
 // Run runs every file that the pattern matches, each as a test of its own, with a state
