@@ -26,8 +26,12 @@ func (g *Gateway) PulseUntil(ctx context.Context) {
 	}
 }
 
-// wakeUntil passes on what other replicas free, until the next pulse is due.
+// lookAfter is how soon a hint of another replica has this one look for a new configuration.
+const lookAfter = time.Second
+
+// wakeUntil passes on what other replicas free or change, until the next pulse is due.
 func (g *Gateway) wakeUntil(ctx context.Context, tick <-chan time.Time) bool {
+	var look <-chan time.Time // one look answers all hints that came before it
 	for {
 		select {
 		case <-ctx.Done():
@@ -36,6 +40,12 @@ func (g *Gateway) wakeUntil(ctx context.Context, tick <-chan time.Time) bool {
 			return true
 		case <-g.Store.Freed():
 			g.wakes.wake()
+			if look == nil {
+				look = time.After(lookAfter)
+			}
+		case <-look:
+			look = nil
+			g.loadAgain(ctx)
 		}
 	}
 }

@@ -130,8 +130,12 @@ func (g *Gateway) SweepUntil(ctx context.Context) {
 		if len(changed) > 0 {
 			g.wakes.wake()
 		}
-		if err := g.Load(ctx); err != nil && ctx.Err() == nil {
-			g.Log.Error("configuration not loaded; the former one stays in force here", "err", err)
-		}
+		g.loadAgain(ctx)
+	}
+}
+
+func (g *Gateway) loadAgain(ctx context.Context) {
+	if err := g.Load(ctx); err != nil && ctx.Err() == nil {
+		g.Log.Error("configuration not loaded; the former one stays in force here", "err", err)
 	}
 }
