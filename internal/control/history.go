@@ -15,7 +15,7 @@ func (g *Gateway) ConfigAt(ctx context.Context, who *config.Consumer, generation
 	case err != nil:
 		return api.ConfigDocument{}, g.unreadable(err, who)
 	case !ok:
-		return api.ConfigDocument{}, g.Refused(api.Refuse(api.NotFound, "generation %d was never in force; plimsoll config history lists those that were", generation), who)
+		return api.ConfigDocument{}, g.Refused(api.Refuse(api.NotFound, "generation %d was never in force; GET /v1/configs lists those that were", generation), who)
 	}
 	return showConfig(c), nil
 }

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -33,7 +34,6 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/store/sqlite"
 	"github.com/plimsoll-project/plimsoll/internal/store/storetest"
 	"github.com/plimsoll-project/plimsoll/internal/web"
-	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
@@ -78,6 +78,8 @@ type options struct {
 	noHost   bool
 	noConfig bool
 	host     func(*host.Config)
+	document string        // default: document()
+	wall     time.Duration // by which the replica's wall clock is wrong
 }
 
 func newRig(t testing.TB, o options) *rig {
@@ -100,12 +102,13 @@ func newRig(t testing.TB, o options) *rig {
 	metrics, began := prometheus.NewRegistry(), time.Now()
 	r.g, err = control.New(control.Options{
 		Store: r.store, Keys: ring, Passage: admission.DefaultConfig(), Metrics: control.NewMetrics(metrics), Log: log,
-		Now: func() time.Duration { return time.Since(began) }, Wall: time.Now, Rand: rand.Uint64,
+		Now: func() time.Duration { return time.Since(began) }, Rand: rand.Uint64,
+		Wall: func() time.Time { return time.Now().Add(o.wall) },
 	})
 	r.must(err)
 	metrics.MustRegister(r.g.Gauges())
 	if !o.noConfig {
-		r.configure(document())
+		r.configure(cmp.Or(o.document, document()))
 	}
 	if !o.noHost {
 		r.attach(o.host)
@@ -153,63 +156,6 @@ func (r *rig) attach(change func(*host.Config)) {
 	for r.g.Fleet() != nil && r.g.Ready(r.t.Context()) != nil {
 		time.Sleep(time.Millisecond)
 	}
-}
-
-// sabotaged is a store whose calls a test can break.
-type sabotaged struct {
-	control.Store
-	mu    sync.Mutex // guards fault
-	fault func(call string) error
-}
-
-func (s *sabotaged) broken(call string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fault == nil {
-		return nil
-	}
-	return s.fault(call)
-}
-
-func (s *sabotaged) breaks(fault func(call string) error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fault = fault
-}
-
-func (s *sabotaged) Get(ctx context.Context, consumer, key string) (r pool.Row, found bool, err error) {
-	if err := s.broken("Get"); err != nil {
-		return r, false, err
-	}
-	return s.Store.Get(ctx, consumer, key)
-}
-
-func (s *sabotaged) Claim(ctx context.Context, c pool.Claim) (r pool.Claimed, err error) {
-	if err := s.broken("Claim"); err != nil {
-		return r, err
-	}
-	return s.Store.Claim(ctx, c)
-}
-
-func (s *sabotaged) Lines(ctx context.Context) ([]pool.Line, error) {
-	if err := s.broken("Lines"); err != nil {
-		return nil, err
-	}
-	return s.Store.Lines(ctx)
-}
-
-func (s *sabotaged) Config(ctx context.Context) (c control.Config, err error) {
-	if err := s.broken("Config"); err != nil {
-		return c, err
-	}
-	return s.Store.Config(ctx)
-}
-
-func (s *sabotaged) Ping(ctx context.Context) error {
-	if err := s.broken("Ping"); err != nil {
-		return err
-	}
-	return s.Store.Ping(ctx)
 }
 
 type safeBuffer struct {
