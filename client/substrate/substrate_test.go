@@ -121,7 +121,7 @@ func flip(c byte) string {
 	return "A"
 }
 
-// TestRotation: the new key is brought here before it signs, and no boot is refused.
+// TestRotation: whether a new key is here before it signs or not, no boot is refused.
 func TestRotation(t *testing.T) {
 	old, next := root(t, "k1", ticket.Signing, "k1"), root(t, "k2", ticket.VerifyOnly, "k2")
 	before := keysOf(t, "cloud", old)
@@ -129,7 +129,7 @@ func TestRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signs, err := ring.Sign("k2")
+	signs, err := ring.Sign("k2", issued)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,9 +137,13 @@ func TestRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := substrate.New(nil, before, substrate.WithClock(func() time.Time { return issued }))
+	r := &replica{answers: func(_ int64, q api.TicketRequest) (int, any) { return 200, admits(q) }}
+	g := serve(t, r, before)
 	if _, err := g.Verify(mint(t, after)); !errors.Is(err, ticket.Forged) || !strings.Contains(err.Error(), `"k2"; here are k1`) {
 		t.Errorf("a key that is not here yet: %v", err)
+	}
+	if _, err := g.Redeem(t.Context(), mint(t, after), "vm-1"); err != nil || r.asked.Load() != 1 {
+		t.Errorf("the replica knows the key, and is not asked: %v", err)
 	}
 	g.SetKeys(keysOf(t, "cloud", old, next))
 	for _, keys := range []ticket.AudienceKeys{before, after} {

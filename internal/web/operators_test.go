@@ -162,14 +162,24 @@ func TestCeiling(t *testing.T) {
 func TestOverrideRequests(t *testing.T) {
 	r := newCloud(t)
 	for _, c := range []struct{ path, body, field string }{
-		{"override", ``, "empty"}, {"override", `{}`, "cap"}, {"override", `{"cap":1,"reason":"x"}`, "for_ms"},
-		{"override", `{"cap":0,"for_ms":60000,"reason":"x"}`, "cap"}, {"override", `{"cap":-1,"for_ms":60000,"reason":"x"}`, "cap"},
-		{"override", `{"cap":1000000001,"for_ms":60000,"reason":"x"}`, "cap"}, {"override", `{"cap":"1","for_ms":60000,"reason":"x"}`, "cap"},
-		{"override", `{"cap":1,"for_ms":999,"reason":"x"}`, "for_ms"}, {"override", `{"cap":1,"for_ms":9999999999999,"reason":"x"}`, "for_ms"},
-		{"override", `{"cap":1,"for_ms":60000}`, "reason"}, {"override", `{"cap":1,"for_ms":60000,"reason":"a\nb"}`, "reason"},
+		{"override", ``, "empty"},
+		{"override", `{}`, "cap"},
+		{"override", `{"cap":1,"reason":"x"}`, "for_ms"},
+		{"override", `{"cap":0,"for_ms":60000,"reason":"x"}`, "cap"},
+		{"override", `{"cap":-1,"for_ms":60000,"reason":"x"}`, "cap"},
+		{"override", `{"cap":1000000001,"for_ms":60000,"reason":"x"}`, "cap"},
+		{"override", `{"cap":"1","for_ms":60000,"reason":"x"}`, "cap"},
+		{"override", `{"cap":1,"for_ms":999,"reason":"x"}`, "for_ms"},
+		{"override", `{"cap":1,"for_ms":9999999999999,"reason":"x"}`, "for_ms"},
+		{"override", `{"cap":1,"for_ms":60000}`, "reason"},
+		{"override", `{"cap":1,"for_ms":60000,"reason":"a\nb"}`, "reason"},
 		{"override", `{"cap":1,"for_ms":60000,"reason":"x","until":"tomorrow"}`, "until"},
-		{"hold", `{}`, "reason"}, {"hold", `{"reason":""}`, "reason"}, {"hold", `{"reason":"x","for_ms":0}`, "for_ms"}, {"hold", `{"reason":"x","cap":3}`, "cap"},
-		{"resume", `{"reason":1}`, "reason"}, {"resume", `{"reason":"` + strings.Repeat("x", 257) + `"}`, "reason"},
+		{"hold", `{}`, "reason"},
+		{"hold", `{"reason":""}`, "reason"},
+		{"hold", `{"reason":"x","for_ms":0}`, "for_ms"},
+		{"hold", `{"reason":"x","cap":3}`, "cap"},
+		{"resume", `{"reason":1}`, "reason"},
+		{"resume", `{"reason":"` + strings.Repeat("x", 257) + `"}`, "reason"},
 	} {
 		p := r.refused(api.InvalidRequest, "olga", "POST", "/v1/pools/browser/"+c.path, c.body)
 		if !strings.Contains(p.Detail, c.field) || strings.Contains(p.Detail, "int64") {

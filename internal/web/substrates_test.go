@@ -200,9 +200,10 @@ func TestReports(t *testing.T) {
 		{ID: byID.ID},
 		{Instance: "vm-2"},
 		{ID: byBoth.ID, Epoch: byBoth.Epoch, Instance: "vm-3"},
-		{ID: byID.ID, Epoch: byID.Epoch},     // twice
-		{ID: gone.ID, Epoch: gone.Epoch},     // released
-		{ID: "adm-none"}, {Instance: "vm-9"}, // never admitted
+		{ID: byID.ID, Epoch: byID.Epoch}, // twice
+		{ID: gone.ID, Epoch: gone.Epoch}, // released
+		{ID: "adm-none"},
+		{Instance: "vm-9"},                       // never admitted
 		{ID: foreign.ID},                         // the lab's
 		{ID: byName.ID, Instance: "vm-8"},        // booted from a copy of the ticket
 		{ID: byName.ID, Epoch: byName.Epoch + 1}, // made up
