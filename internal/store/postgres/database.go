@@ -2,7 +2,8 @@ package postgres
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"log/slog"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,17 +18,46 @@ const (
 	lockFor = "10s"
 )
 
-// begin is one round trip; SET LOCAL ends with the transaction, as poolers demand. Every
-// statement of the store finds its rows by an index; a planner that knows little of a young
-// or busy table reads the whole of it instead, while it holds the pool's lock.
-var begin = fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; "+
-	"SET LOCAL idle_in_transaction_session_timeout = '%s'; SET LOCAL lock_timeout = '%s'; "+
-	"SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off", idleFor, lockFor)
+// settings are a transaction's. Every statement of the store finds its rows by an index; a
+// planner that knows little of a young or busy table reads the whole of it instead, while it
+// holds the pool's lock.
+var settings = []string{
+	"idle_in_transaction_session_timeout = '" + idleFor + "'",
+	"lock_timeout = '" + lockFor + "'",
+	"enable_seqscan = off", "enable_hashjoin = off", "enable_mergejoin = off", "jit = off",
+}
 
-type database struct{ connections *pgxpool.Pool }
+type database struct {
+	connections *pgxpool.Pool
+	begin       string // one round trip; SET LOCAL ends with the transaction, as poolers demand
+}
+
+// connect finds out which of the settings the server knows: none is needed to be right.
+func connect(ctx context.Context, connections *pgxpool.Pool, log *slog.Logger) (*database, error) {
+	db := &database{connections, "BEGIN ISOLATION LEVEL READ COMMITTED"}
+	for _, setting := range settings {
+		t, err := connections.Begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		_, setErr := t.Exec(ctx, "SET LOCAL "+setting)
+		if err := t.Rollback(ctx); err != nil {
+			return nil, errors.Join(setErr, err)
+		}
+		switch {
+		case setErr == nil:
+			db.begin += "; SET LOCAL " + setting
+		case unknown(setErr):
+			log.Info("the server does not know a setting and goes without it", "setting", setting, "err", setErr)
+		default:
+			return nil, setErr
+		}
+	}
+	return db, nil
+}
 
 func (db *database) Begin(ctx context.Context) (sqlcore.Tx, error) {
-	t, err := db.connections.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
+	t, err := db.connections.BeginTx(ctx, pgx.TxOptions{BeginQuery: db.begin})
 	if err != nil {
 		return nil, err
 	}

@@ -6,37 +6,21 @@ import (
 	"encoding/json"
 
 	"github.com/plimsoll-project/plimsoll/internal/store/sqlcore"
-	"github.com/plimsoll-project/plimsoll/pool"
 )
 
 // dialect says in what PostgreSQL differs: other replicas write too, so rows are locked;
 // the clock is the server's; numbers come from a sequence that nobody has to wait for.
-func dialect() sqlcore.Dialect {
+func dialect(c clock) sqlcore.Dialect {
 	return sqlcore.Dialect{
 		Rewrite: sqlcore.RewriteWith("jsonb_array_elements($1::jsonb)", "FOR UPDATE"),
 		Numbers: "SELECT n, n FROM (SELECT nextval('numbers') AS n FROM generate_series(1, $1)) AS taken ORDER BY n",
 		Write:   write,
-		Now:     now,
+		Now:     c.now,
+		Steady:  c.steady,
 		Locks:   true,
 		Kind:    kind,
 		Explain: explain,
 	}
-}
-
-func now(ctx context.Context, t sqlcore.Tx) (pool.Time, error) {
-	rows, err := t.Query(ctx, "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint")
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	var at int64
-	if rows.Next() {
-		err = rows.Scan(&at)
-	}
-	if err == nil {
-		err = rows.Err()
-	}
-	return pool.Time(at), err
 }
 
 //go:embed sql/insert.sql

@@ -77,6 +77,12 @@ func kind(err error, committing bool) sqlcore.Kind {
 	return sqlcore.Fatal
 }
 
+// unknown says that the server has no such setting, statement or feature.
+func unknown(err error) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (strings.HasPrefix(pgErr.Code, "0A") || strings.HasPrefix(pgErr.Code, "42"))
+}
+
 // locked says that a table was in use for as long as a migration waits for it.
 func locked(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)

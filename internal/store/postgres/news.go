@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -18,6 +18,7 @@ const (
 	channel    = "plimsoll_freed"
 	tellEvery  = 20 * time.Millisecond // a NOTIFY takes a lock of the whole database at its commit
 	tellFor    = 5 * time.Second       // after which a word is given up; the next one says the same
+	helloFor   = 2 * time.Second       // after which a connection counts as one that hears nothing
 	redialFrom = 100 * time.Millisecond
 	redialTo   = 30 * time.Second
 )
@@ -33,9 +34,6 @@ type news struct {
 }
 
 func newNews(connections *pgxpool.Pool, log *slog.Logger) *news {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	return &news{connections, log, fmt.Sprintf("%016x", rand.Uint64()), make(chan struct{}, 1), make(chan struct{}, 1)}
 }
 
@@ -58,7 +56,7 @@ func (n *news) tell(ctx context.Context) {
 			return
 		case <-n.freedHere:
 		}
-		if err := n.notify(ctx); err != nil && ctx.Err() == nil && !refused {
+		if err := n.notify(ctx, n.self); err != nil && ctx.Err() == nil && !refused {
 			refused = true
 			n.log.Warn("other replicas cannot be told at once that a slot came free; their waiters look by themselves", "err", err)
 		}
@@ -70,10 +68,10 @@ func (n *news) tell(ctx context.Context) {
 	}
 }
 
-func (n *news) notify(ctx context.Context) error {
+func (n *news) notify(ctx context.Context, word string) error {
 	ctx, cancel := context.WithTimeout(ctx, tellFor)
 	defer cancel()
-	_, err := n.connections.Exec(ctx, "SELECT pg_notify($1, $2)", channel, n.self)
+	_, err := n.connections.Exec(ctx, "SELECT pg_notify($1, $2)", channel, word)
 	return err
 }
 
@@ -91,7 +89,7 @@ func (n *news) listen(ctx context.Context) {
 			warned = true
 			n.log.Warn("what other replicas free is not heard at once; waiters look by themselves", "err", err)
 		}
-		if refusesForGood(err) {
+		if unknown(err) || errors.Is(err, errUnheard) {
 			return
 		}
 		if time.Since(began) > redialTo {
@@ -104,13 +102,6 @@ func (n *news) listen(ctx context.Context) {
 		}
 		wait = min(2*wait, redialTo)
 	}
-}
-
-// refusesForGood says whether the server knows no LISTEN: a syntax it does not have, or a
-// feature it does not support.
-func refusesForGood(err error) bool {
-	pgErr, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (pgErr.Code[:2] == "0A" || pgErr.Code[:2] == "42")
 }
 
 func (n *news) listenOnce(ctx context.Context) (err error) {
@@ -126,14 +117,40 @@ func (n *news) listenOnce(ctx context.Context) (err error) {
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return err
 	}
-	signal(n.heard) // what was told before cannot be known
-	for {
+	if err := n.hearsItself(ctx, conn); err != nil {
+		return err
+	}
+	for signal(n.heard); ; { // what was told before cannot be known
 		word, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
 		}
-		if word.Payload != n.self {
+		if word.Payload != n.self && !strings.HasPrefix(word.Payload, hello) {
 			signal(n.heard)
+		}
+	}
+}
+
+var errUnheard = errors.New("a connection that listens hears nothing: is a transaction pooler in between?")
+
+const hello = "hello " // begins a word that only its sender waits for
+
+// hearsItself sends a word on another connection and waits for it.
+func (n *news) hearsItself(ctx context.Context, conn *pgx.Conn) error {
+	if err := n.notify(ctx, hello+n.self); err != nil {
+		return err
+	}
+	patience, cancel := context.WithTimeout(ctx, helloFor)
+	defer cancel()
+	for {
+		word, err := conn.WaitForNotification(patience)
+		switch {
+		case err != nil && ctx.Err() == nil && patience.Err() != nil:
+			return errUnheard
+		case err != nil:
+			return err
+		case word.Payload == hello+n.self:
+			return nil
 		}
 	}
 }

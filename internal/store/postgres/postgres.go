@@ -5,10 +5,23 @@
 //
 //	lock order: pools by name → tenants by name
 //
-// The settings, the counts and the admissions are read after the locks are held. No session
-// state is used, so that it works behind a transaction pooler, and no advisory lock. NOTIFY
-// only wakes (news.go): without it, waiters look by themselves. A replica that stops in the middle of a transaction is cut off by the server
-// after idleFor. Reads must go to the primary too: a copy that lags decides wrongly.
+// The settings, the counts and the admissions are read after the locks are held. Reads must
+// go to the primary too: a copy that lags decides wrongly.
+//
+// It keeps to what a transaction pooler and databases that speak PostgreSQL's language take:
+// no advisory lock and no LOCK TABLE (a row is the lock, of migrations too), no setting but
+// SET LOCAL, and that only where the server knows it, no prepared statement that outlives its
+// call, no temporary table, no trigger or function of our own, no NOTIFY in a transaction.
+// LISTEN has a connection to itself; where it is refused or unheard, waiters look by
+// themselves (news.go). A replica that stops in the middle of a transaction is cut off by the
+// server after idleFor.
+//
+// The clock is the server's, but it never goes back: no transaction is dated before the last
+// change of its pools (pools.touched_at) or before the last pulse. When the server's was set
+// back, the next pulse, a second later, notes by how much; the store's clock then goes on from
+// where it stood and loses a tenth until the server's has caught up, so that nothing is over
+// for the leap, and nothing stands still for it (clock.go). Two servers' clocks may differ in
+// the same way when one takes over from the other.
 package postgres
 
 import (
@@ -75,7 +88,13 @@ func parse(dsn string) (*pgxpool.Config, error) {
 }
 
 func open(ctx context.Context, connections *pgxpool.Pool, o Options) (*Store, error) {
-	db := &database{connections}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	db, err := connect(ctx, connections, o.Log)
+	if err != nil {
+		return nil, err
+	}
 	schema, err := readSchema(ctx, db)
 	if err == nil {
 		err = ready(schema)
@@ -84,9 +103,9 @@ func open(ctx context.Context, connections *pgxpool.Pool, o Options) (*Store, er
 		return nil, err
 	}
 	n := newNews(connections, o.Log)
-	d := dialect()
+	d := dialect(clock{o.Clock})
 	d.Freed = n.freed
-	core, err := sqlcore.New(db, d, o.Clock)
+	core, err := sqlcore.New(db, d)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 type books struct {
 	ctx  context.Context // of the transaction, whose life the books share
 	tx   Tx
-	now  pool.Time
+	now  pool.Time                    // not before the last change of any of its pools
 	take func(n int) ([]int64, error) // numbers from the sequence
 
 	loaded       bool

@@ -19,6 +19,11 @@ type DB interface {
 	Close() error
 }
 
+// Querier reads.
+type Querier interface {
+	Query(ctx context.Context, query string, args ...any) (Rows, error)
+}
+
 // Tx is one transaction. It has one owner.
 type Tx interface {
 	Query(ctx context.Context, query string, args ...any) (Rows, error)
@@ -64,8 +69,11 @@ type Dialect struct {
 	Numbers string
 	// Write writes rows in one way and returns how many it hit.
 	Write func(ctx context.Context, tx Tx, c Change, rows []Record) (int64, error)
-	// Now is the store's clock, read inside a transaction that holds its locks.
-	Now func(ctx context.Context, tx Tx) (pool.Time, error)
+	// Now is the store's clock, read inside a transaction that holds its locks, or outside of any.
+	Now func(ctx context.Context, q Querier) (pool.Time, error)
+	// Steady, if not nil, makes up for what its source was set back; it runs under the lock
+	// of the pulse.
+	Steady func(ctx context.Context, tx Tx) error
 	// Locks says that other processes write too: what was read before the locks were
 	// taken is read again, and tenants are locked as well as pools.
 	Locks bool

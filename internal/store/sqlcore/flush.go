@@ -89,9 +89,10 @@ func write[T any](ctx context.Context, l *loader, name string, rows []T) error {
 }
 
 type touchRecord struct {
-	Name       string `json:"name"`
-	LastPlace  int64  `json:"last_place"`
-	WasVersion int64  `json:"was_version"`
+	Name       string    `json:"name"`
+	LastPlace  int64     `json:"last_place"`
+	WasVersion int64     `json:"was_version"`
+	TouchedAt  pool.Time `json:"touched_at"`
 }
 
 type markRecord struct {
@@ -114,7 +115,7 @@ func (l *loader) flushPools(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
 		p := l.pools[name]
 		if p.touched {
-			touches = append(touches, touchRecord{name, p.lastPlace, p.version})
+			touches = append(touches, touchRecord{name, p.lastPlace, p.version, l.now})
 		}
 		if o := p.override; p.overridden {
 			if _, err := l.tx.Exec(ctx, l.store.sql["override"], name, o.Cap, int64(o.Since), int64(o.Until), o.By, o.Reason); err != nil {

@@ -40,6 +40,9 @@ func (l *loader) lockHearing(ctx context.Context) error {
 	err := each(l.tx.Query(ctx, l.store.sql["pulse_lock"]))(func(rows Rows) error {
 		return rows.Scan(&l.hearing.pulse.At, &l.hearing.pulse.HeardSince)
 	})
+	if err == nil && l.store.dialect.Steady != nil {
+		err = l.store.dialect.Steady(ctx, l.tx)
+	}
 	if err != nil {
 		return err
 	}

@@ -133,8 +133,8 @@ func (l *loader) lock(ctx context.Context) error {
 			return err
 		}
 	}
-	now, err := l.store.clock(ctx, l.tx)
-	l.now = now
+	now, err := l.store.dialect.Now(ctx, l.tx)
+	l.now = max(l.now, now)
 	l.enterCounts()
 	return err
 }
@@ -175,7 +175,9 @@ func (l *loader) lockAllPools(ctx context.Context) error {
 
 func (l *loader) enterPool(rows Rows) error {
 	p := &poolState{}
-	name, err := scanPool(rows, &p.limits, &p.override, &p.inForce, &p.lastPlace, &p.version)
+	var touched pool.Time
+	name, err := scanPool(rows, &p.limits, &p.override, &p.inForce, &p.lastPlace, &p.version, &touched)
+	l.now = max(l.now, touched)
 	l.store.counts.recall(name, p)
 	l.pools[name] = p
 	return err

@@ -42,11 +42,6 @@ func (s Schema) Check() error {
 	return nil
 }
 
-// Querier reads.
-type Querier interface {
-	Query(ctx context.Context, query string, args ...any) (Rows, error)
-}
-
 // ReadSchema asks a database that has the table schema_version.
 func ReadSchema(ctx context.Context, q Querier, dir fs.FS) (Schema, error) {
 	files, err := fs.Glob(dir, "*.sql")

@@ -129,13 +129,6 @@ func (s *Store) Lines(ctx context.Context) ([]pool.Line, error) {
 
 // Now is the store's clock.
 func (s *Store) Now(ctx context.Context) (pool.Time, error) {
-	now, err := s.clock(ctx, readOnly{s.db})
+	now, err := s.dialect.Now(ctx, s.db)
 	return now, s.explain(err)
 }
-
-// readOnly lets the clock be read outside a transaction.
-type readOnly struct{ DB }
-
-func (readOnly) Exec(context.Context, string, ...any) (int64, error) { return 0, ErrClosed }
-func (readOnly) Commit(context.Context) error                        { return nil }
-func (readOnly) Rollback(context.Context) error                      { return nil }

@@ -24,23 +24,17 @@ type Store struct {
 	db      DB
 	dialect Dialect
 	sql     map[string]string // name of a file in sql/ -> statement
-	clock   func(ctx context.Context, tx Tx) (pool.Time, error)
 	queue   *queue
 	counts  counts // of the writer
 }
 
-// New returns a store over a database whose schema is current. clock, if not nil, replaces
-// the store's clock.
-func New(db DB, d Dialect, clock func() pool.Time) (*Store, error) {
+// New returns a store over a database whose schema is current.
+func New(db DB, d Dialect) (*Store, error) {
 	sql, err := statements(d.Rewrite)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, dialect: d, sql: sql, clock: d.Now, queue: newQueue(), counts: counts{}}
-	if clock != nil {
-		s.clock = func(context.Context, Tx) (pool.Time, error) { return clock(), nil }
-	}
-	return s, nil
+	return &Store{db: db, dialect: d, sql: sql, queue: newQueue(), counts: counts{}}, nil
 }
 
 // Close stops the writer after the transaction that it is in, answers every transition

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"strings"
-	"time"
 
 	"github.com/plimsoll-project/plimsoll/internal/store/sqlcore"
 	"github.com/plimsoll-project/plimsoll/pool"
@@ -12,13 +11,13 @@ import (
 
 // dialect says in what SQLite differs: arrays are json_each, parameters are ?1, the file's
 // write lock makes row locks needless, and numbers come from a row.
-func dialect(path string) sqlcore.Dialect {
+func dialect(path string, c *clock) sqlcore.Dialect {
 	macros := sqlcore.RewriteWith("json_each($1)", "")
 	return sqlcore.Dialect{
 		Rewrite: func(s string) string { return parameters.Replace(macros(s)) },
 		Numbers: "UPDATE sequence SET last = last + ?1 WHERE one = 1 RETURNING last - ?1 + 1, last",
 		Write:   write,
-		Now:     func(context.Context, sqlcore.Tx) (pool.Time, error) { return pool.Time(time.Now().UnixMilli()), nil },
+		Now:     func(context.Context, sqlcore.Querier) (pool.Time, error) { return c.now(), nil },
 		Kind:    kind,
 		Explain: explain(path),
 	}

@@ -75,7 +75,7 @@ func prepare(ctx context.Context, db *database, path string, o Options, dir fs.F
 		return nil, err
 	}
 	c := newClock(o.Clock)
-	core, err := sqlcore.New(db, dialect(path), c.now)
+	core, err := sqlcore.New(db, dialect(path, c))
 	if err != nil {
 		return nil, err
 	}

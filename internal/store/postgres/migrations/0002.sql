@@ -18,10 +18,14 @@ ALTER TABLE pools ADD COLUMN override_since bigint NOT NULL DEFAULT 0;
 ALTER TABLE pools ADD COLUMN override_until bigint NOT NULL DEFAULT 0;
 ALTER TABLE pools ADD COLUMN override_by text NOT NULL DEFAULT '';
 ALTER TABLE pools ADD COLUMN override_reason text NOT NULL DEFAULT '';
+ALTER TABLE pools ADD COLUMN touched_at bigint NOT NULL DEFAULT 0; -- its admissions last changed: no later change is dated before that
 
 -- at is written by whoever proves that the store can be written; these two tell an outage.
 ALTER TABLE pulse ADD COLUMN beat_at bigint NOT NULL DEFAULT 0;
 ALTER TABLE pulse ADD COLUMN heard_since bigint NOT NULL DEFAULT 0;
+-- The server's clock when it was last compared, and by how much the store's is ahead of it.
+ALTER TABLE pulse ADD COLUMN raw_at bigint NOT NULL DEFAULT 0;
+ALTER TABLE pulse ADD COLUMN ahead_ms bigint NOT NULL DEFAULT 0 CHECK (ahead_ms >= 0);
 
 ALTER TABLE hosts ADD COLUMN heard_at bigint NOT NULL DEFAULT 0;
 
