@@ -84,7 +84,11 @@ type options struct {
 
 func newRig(t testing.TB, o options) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: storetest.NewClock(), log: &safeBuffer{}, router: contract(t)}
+	router, err := contract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, clock: storetest.NewClock(), log: &safeBuffer{}, router: router}
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "plimsoll.db"), sqlite.Options{Clock: r.clock.Now})
 	r.must(err)
 	r.store = &sabotaged{Store: s}
@@ -260,22 +264,17 @@ func (h *fakeHost) Next(ctx context.Context) (host.News, error) {
 	return host.News{}, ctx.Err()
 }
 
-// contract is the router of the document that is served.
-func contract(t testing.TB) routers.Router {
-	t.Helper()
+// contract is the router of the document that is served; to read it takes a while.
+var contract = sync.OnceValues(func() (routers.Router, error) {
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI()))
-	if err == nil {
-		err = doc.Validate(context.Background())
-	}
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	router, err := gorillamux.NewRouter(doc)
-	if err != nil {
-		t.Fatal(err)
+	if err := doc.Validate(context.Background()); err != nil {
+		return nil, err
 	}
-	return router
-}
+	return gorillamux.NewRouter(doc)
+})
 
 // answer is a response that has been held against the contract.
 type answer struct {

@@ -266,29 +266,6 @@ func TestSlotsLiveByTheirSubstrate(t *testing.T) {
 	}
 }
 
-// TestReportsInChunks: as many slots as a report may name, in many transactions.
-func TestReportsInChunks(t *testing.T) {
-	const many, made = 1200, 1001
-	r := newRig(t, options{noHost: true, document: strings.Replace(strings.Replace(cloud(), "ceiling: 12", "ceiling: none", 1), "cap: 1,", "cap: none,", 1)})
-	var q api.RunningReport
-	for i := range many {
-		c, err := r.store.Claim(t.Context(), pool.Claim{ID: fmt.Sprint("adm-", i), Consumer: "eve", Key: fmt.Sprint("k", i), Pool: "solo", Mode: pool.Refuse})
-		r.must(err)
-		q.Running = append(q.Running, api.RunningSandbox{ID: c.Row.ID})
-	}
-	for i := range made {
-		q.Running = append(q.Running, api.RunningSandbox{ID: fmt.Sprint("made-up-", i)})
-	}
-	v := r.report("provider", "solo", q)
-	if v.Renewed != many || v.OutOfGateCount != made || len(v.OutOfGate) != 1000 {
-		t.Errorf("renewed %d, out of gate %d, named %d", v.Renewed, v.OutOfGateCount, len(v.OutOfGate))
-	}
-	v = r.report("provider", "solo", api.RunningReport{Complete: true, Running: []api.RunningSandbox{}})
-	if v.MissingCount != many || len(v.Missing) != 1000 {
-		t.Errorf("missing %d, named %d", v.MissingCount, len(v.Missing))
-	}
-}
-
 // TestWhoMayReport: a substrate speaks for its own audience's slots.
 func TestWhoMayReport(t *testing.T) {
 	r := newCloud(t)
