@@ -42,11 +42,12 @@ func without(held map[Holder]int64, h Holder) map[Holder]int64 {
 	return out
 }
 
-// meet says what a waiter's turn is.
+// meet says what a waiter's turn is. One for whom no slot is left stands in nobody's way, not
+// even if it just found no host: the row may have a slot that it may not.
 func (u *lineup) meet(w *Row) turn {
 	now := u.clerk.books.Now()
 	switch {
-	case u.atQuota(w.Tenant):
+	case u.atQuota(w.Tenant) || u.slots.open(w.Holder()) == 0:
 		return noTurn
 	case !w.present(now) && !w.Late && !w.hostless(now):
 		return u.meetAbsent(w)
@@ -67,10 +68,7 @@ func (u *lineup) meet(w *Row) turn {
 }
 
 func (u *lineup) meetAbsent(w *Row) turn {
-	switch {
-	case u.slots.open(w.Holder()) == 0:
-		return noTurn
-	case w.graceSpent(u.clerk.books.Now()) || u.grace == 0:
+	if w.graceSpent(u.clerk.books.Now()) || u.grace == 0 {
 		return passedBy
 	}
 	u.grace--
@@ -78,9 +76,7 @@ func (u *lineup) meetAbsent(w *Row) turn {
 }
 
 func (u *lineup) take(w *Row, as turn) turn {
-	if !u.slots.take(w.Holder()) {
-		return noTurn
-	}
+	u.slots.hold(w.Holder(), 1)
 	if u.tenants == nil {
 		u.tenants = map[string]int64{}
 	}

@@ -51,14 +51,26 @@ func (k Clerk) NoRoom(id string, gen int64, hostless bool, present time.Duration
 	limits, _ := k.limits(r.Pool)
 	s := k.standing(r, &limits)
 	if !r.NoRoom(k.books.Now(), hostless, s.InLine >= s.MaxWaiting, present) {
-		k.books.Remove(r)
-		return Claimed{Verdict: fullFor(r.Mode), Row: *r, Standing: s}
+		told := Claimed{Verdict: fullFor(r.Mode), Row: *r, Standing: s}
+		k.drop(r, "no host was found")
+		return told
 	}
 	k.books.Put(r)
 	if r.State == TimedOut {
 		return Claimed{Verdict: PatienceOut, Row: *r, Standing: s}
 	}
 	return Claimed{Verdict: Queued, Row: *r, Standing: s}
+}
+
+// drop leaves nothing behind of a placing that was refused, but for the end of a key that was
+// placed before: behind a silence it may still run there, and its host must find it superseded.
+func (k Clerk) drop(r *Row, reason string) {
+	r.end(k.books.Now(), Released, reason)
+	if r.Epoch == 0 {
+		k.books.Remove(r)
+		return
+	}
+	k.books.Put(r)
 }
 
 func fullFor(m Mode) Verdict {

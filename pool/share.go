@@ -122,15 +122,6 @@ func (s *slots) open(h Holder) int64 {
 	return max(min(n, s.free), 0)
 }
 
-// take takes a slot for a holder, if one is open to it.
-func (s *slots) take(h Holder) bool {
-	if s.open(h) == 0 {
-		return false
-	}
-	s.hold(h, 1)
-	return true
-}
-
 // full says whether the holder's share holds all that it may, whatever else is free.
 func (s *slots) full(h Holder) bool {
 	i := s.limits.shareOf(h)

@@ -195,15 +195,27 @@ func (r *Row) Reopen(epoch int64, until Time) bool {
 	return true
 }
 
-// Leave begins the end that the caller asked for. What no host holds is free at once;
-// the rest is releasing until its host says that it is gone.
+// Leave begins the end that the caller asked for. What no host holds is free at once, and
+// what was lost is not wanted back; the rest is releasing until its host says that it is gone.
 func (r *Row) Leave(now Time) {
 	switch {
-	case r.State == Waiting || r.State == Placing || r.live():
-		r.end(now, Released, "released by the caller")
+	case r.State == Waiting || r.State == Placing || r.State == Lost || r.live():
+		r.end(now, Released, releasedByCaller)
 	case r.State == Admitted || r.State == Running:
 		r.State = Releasing
 	}
+}
+
+const releasedByCaller = "released by the caller"
+
+// lose ends what was on a host that is dead. What its caller had given back is not lost, or
+// it would be back when the host is.
+func (r *Row) lose(now Time) {
+	if r.State == Releasing {
+		r.end(now, Released, releasedByCaller)
+		return
+	}
+	r.end(now, Lost, "its host is dead")
 }
 
 // Return brings a lost admission back whose host was not dead: it runs there, and nobody

@@ -54,8 +54,7 @@ func (k Clerk) sweep(r *Row, dead []string) bool {
 		return false
 	case LostPlacing:
 		if !r.NoRoom(now, false, false, 0) {
-			k.books.Remove(r)
-			r.end(now, Released, "removed by the sweep")
+			k.drop(r, "removed by the sweep")
 			return true
 		}
 	case OutOfPatience:
@@ -63,7 +62,7 @@ func (k Clerk) sweep(r *Row, dead []string) bool {
 	case Overdue:
 		r.end(now, Expired, "nothing was heard of it for slot_ttl")
 	case DeadHost:
-		r.end(now, Lost, "its host is dead")
+		r.lose(now)
 	case Forgotten:
 		k.books.Remove(r)
 		return true
