@@ -68,6 +68,9 @@ type Ask struct {
 	Rule     ReserveRule
 	Dims     []Dim // further hard dimensions, sorted by name
 	Labels   []Label
+	// HoldOnExit keeps the place of a sandbox that ends by itself for its next start under
+	// the same admission. It changes none of the figures.
+	HoldOnExit bool
 }
 
 // Dim is an amount of one named hard dimension: sandbox slots, hugepages, disk, GPUs.

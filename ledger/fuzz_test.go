@@ -21,7 +21,7 @@ func (b *book) advance(now ledger.Instant) (lapsed []string) {
 		case e.Until > now:
 		case e.State == ledger.Open:
 			lapsed = append(lapsed, e.ID)
-			e.State, e.Need, e.Until, e.Ask = ledger.Lapsed, 0, now+2*ttl, gate.Ask{}
+			e = ledger.Entry{ID: e.ID, Gen: e.Gen, State: ledger.Lapsed, Until: now + 2*ttl}
 		default:
 			continue
 		}
@@ -108,6 +108,21 @@ func (b *book) redeem(now ledger.Instant, id string, gen int64) bool {
 	return true
 }
 
+// reopen is the one way back to open, and only from redeemed.
+func (b *book) reopen(now ledger.Instant, e ledger.Entry) bool {
+	if old := b.find(e.ID); old != nil {
+		if old.Gen > e.Gen {
+			return false
+		}
+		if old.Gen == e.Gen && old.State != ledger.Redeemed {
+			return false
+		}
+	}
+	e.Until, e.Reopened = now+ttl, true
+	b.write(e)
+	return true
+}
+
 // Any sequence of frames, whatever their order and their delay, does to the ledger what
 // it does to the book. T28, T29, T35: when all is over and a time to live has passed,
 // nothing is promised; one more and nothing is remembered (design §12.4).
@@ -115,11 +130,12 @@ func FuzzLedger(f *testing.F) {
 	f.Add([]byte{0, 1, 9, 1, 0, 1, 9, 1, 3, 1, 9, 1, 0, 1, 9, 1})
 	f.Add([]byte{3, 1, 9, 1, 0, 1, 9, 1, 0, 2, 60, 1, 2, 2, 99, 30, 4, 2, 0, 30})
 	f.Add([]byte{0, 1, 1, 200, 0, 1, 200, 0, 1, 1, 1, 1, 4, 1, 1, 120, 0, 1, 1, 255})
+	f.Add([]byte{0, 1, 99, 0, 4, 1, 0, 0, 6, 1, 9, 8, 4, 1, 0, 0, 6, 1, 9, 255, 2, 1, 99, 99, 3, 1, 0, 0, 6, 1, 9, 1})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		l, b := ledger.New(ttl, "gpu"), book{}
 		var now ledger.Instant
 		for len(data) >= 4 {
-			verb, who, when, wait := data[0]%6, data[1], data[2], data[3]
+			verb, who, when, wait := data[0]%7, data[1], data[2], data[3]
 			data = data[4:]
 			now += time.Duration(wait) * time.Second / 4
 			same(t, l, &b, now)
@@ -160,6 +176,9 @@ func compare(t *testing.T, l *ledger.Ledger, b *book, verb byte, now ledger.Inst
 	case 4:
 		_, ok := l.Redeem(now, e.ID, e.Gen)
 		got, want = ok, b.redeem(now, e.ID, e.Gen)
+	case 6:
+		_, ok := l.Reopen(now, e)
+		got, want = ok, b.reopen(now, e)
 	case 5:
 		// The owner denies only what was fresh.
 		if l.Judge(now, e.ID, e.Gen, e.Until) == ledger.Fresh {
@@ -190,22 +209,25 @@ func same(t *testing.T, l *ledger.Ledger, b *book, now ledger.Instant) {
 	}
 	var total gate.Bytes
 	var cpu, gpu int64
-	open, due := 0, ledger.Instant(1<<63-1)
+	open, again, due := 0, 0, ledger.Instant(1<<63-1)
 	for _, e := range *b {
 		got, known := l.Get(e.ID)
-		if !known || got.Gen != e.Gen || got.State != e.State || got.Need != e.Need || got.Until != e.Until {
+		if !known || got.Gen != e.Gen || got.State != e.State || got.Need != e.Need || got.Until != e.Until || got.Reopened != e.Reopened {
 			t.Fatalf("at %v the ledger has %+v, the book %+v", now, got, e)
 		}
 		due = min(due, e.Until)
 		if e.State == ledger.Open {
 			total, cpu, open, gpu = total+e.Need, cpu+e.Ask.CPUMilli, open+1, gpu+e.Ask.Takes("gpu")
+			if e.Reopened {
+				again++
+			}
 		}
 	}
 	if len(sorted(l)) != len(*b) {
 		t.Fatalf("at %v the ledger has %d records, the book %d", now, len(sorted(l)), len(*b))
 	}
-	if l.Total() != total || l.CPUMilli() != cpu || l.Count() != open || l.Dim(0) != gpu || l.Due() != due {
-		t.Fatalf("at %v the ledger sums %s, %d, %d, %d, due %v; the book %s, %d, %d, %d, due %v",
-			now, l.Total(), l.CPUMilli(), l.Count(), l.Dim(0), l.Due(), total, cpu, open, gpu, due)
+	if l.Total() != total || l.CPUMilli() != cpu || l.Count() != open || l.Reopened() != again || l.Dim(0) != gpu || l.Due() != due {
+		t.Fatalf("at %v the ledger sums %s, %d, %d, %d again, %d, due %v; the book %s, %d, %d, %d again, %d, due %v",
+			now, l.Total(), l.CPUMilli(), l.Count(), l.Reopened(), l.Dim(0), l.Due(), total, cpu, open, again, gpu, due)
 	}
 }

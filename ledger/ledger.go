@@ -4,7 +4,8 @@
 // It holds what it is given: whether a need fits is decided before, in the same locked
 // step, by package host. Each id has one record, at the highest generation seen; a lower
 // generation is refused, a closed one is never opened again while it is remembered, and
-// the total is the sum over the open records and nothing else.
+// the total is the sum over the open records and nothing else. The one exception is Reopen,
+// for a sandbox that ended by itself: no frame leads there.
 //
 // Worked: reserve (a, 7) for 128 MiB until 60 s; total 128 MiB. A duplicate frame changes
 // nothing. Release (a, 7) closes it; total 0. The delayed duplicate of (a, 7) is refused
@@ -28,7 +29,7 @@ type Instant = time.Duration
 // State is what became of a reservation.
 type State uint8
 
-// The states. All but Open are closed, for good.
+// The states. All but Open are closed, for good, unless Reopen says otherwise.
 const (
 	Open State = iota
 	Redeemed
@@ -55,6 +56,8 @@ type Entry struct {
 	Need  gate.Bytes // promised, while open
 	Until Instant    // lapses then unless renewed; once closed, forgotten then
 	Ask   gate.Ask
+
+	Reopened bool // open for the next start of what was redeemed before
 }
 
 // Verdict says whether a reservation may be opened.
@@ -79,6 +82,7 @@ type Ledger struct {
 	total gate.Bytes // Σ need over the open ones
 	cpu   int64      // Σ thousandths of a core over the open ones
 	open  int
+	again int        // re-opened ones among the open
 	dims  []gate.Dim // Σ over the open ones of each dimension that is counted
 }
 
@@ -102,6 +106,9 @@ func (l *Ledger) CPUMilli() int64 { return l.cpu }
 
 // Count is the number of open reservations.
 func (l *Ledger) Count() int { return l.open }
+
+// Reopened is the number of open reservations that were redeemed before.
+func (l *Ledger) Reopened() int { return l.again }
 
 // Dim is what the open reservations take of the i-th dimension given to New.
 func (l *Ledger) Dim(i int) int64 { return l.dims[i].N }
@@ -200,6 +207,19 @@ func (l *Ledger) Redeem(now Instant, id string, gen int64) (e Entry, redeemed bo
 	return e, true
 }
 
+// Reopen opens what was redeemed once more, for one time to live: the sandbox that it
+// became has ended by itself, and its place is kept for the next start. Only the host's own
+// sight of that end leads here. What was released, superseded, denied or has lapsed stays
+// closed; of what was redeemed so long ago that it is forgotten, the caller has the sandbox.
+func (l *Ledger) Reopen(now Instant, e Entry) (Entry, bool) {
+	if old, known := l.Get(e.ID); known && (old.Gen > e.Gen || (old.Gen == e.Gen && old.State != Redeemed)) {
+		return old, false
+	}
+	e.State, e.Until, e.Reopened = Open, now+l.ttl, true
+	l.put(e)
+	return e, true
+}
+
 // at returns the record of an id, and whether it is open at exactly that generation.
 func (l *Ledger) at(id string, gen int64) (e Entry, open bool) {
 	e, known := l.Get(id)
@@ -234,7 +254,7 @@ func (l *Ledger) Each(f func(Entry)) {
 // sent while it was open can open it again.
 func (l *Ledger) close(now Instant, e Entry, s State) Entry {
 	e.State, e.Need, e.Until = s, 0, max(e.Until, now+l.ttl)+l.ttl
-	e.Ask = gate.Ask{}
+	e.Ask, e.Reopened = gate.Ask{}, false
 	l.put(e)
 	return e
 }
@@ -263,6 +283,9 @@ func (l *Ledger) count(e *Entry, sign int64) {
 	l.total += e.Need * gate.Bytes(sign)
 	l.cpu += e.Ask.CPUMilli * sign
 	l.open += int(sign)
+	if e.Reopened {
+		l.again += int(sign)
+	}
 	for i := range l.dims {
 		l.dims[i].N += e.Ask.Takes(l.dims[i].Name) * sign
 	}
@@ -276,8 +299,8 @@ func (l *Ledger) CheckInvariants() error {
 		sums.dims[i].N = 0
 	}
 	for id, r := range l.records {
-		if r.ID != id || r.Need < 0 {
-			return fmt.Errorf("reservation %s: record of %s with need %d", id, r.ID, r.Need)
+		if r.ID != id || r.Need < 0 || (r.Reopened && r.State != Open) {
+			return fmt.Errorf("reservation %s: record of %s, %s, with need %d, re-opened %v", id, r.ID, r.State, r.Need, r.Reopened)
 		}
 		if r.at >= len(l.due) || l.due[r.at] != r || r.Until < l.Due() {
 			return fmt.Errorf("reservation %s: due at %v, not so on the agenda", id, r.Until)
@@ -287,9 +310,9 @@ func (l *Ledger) CheckInvariants() error {
 	if len(l.due) != len(l.records) {
 		return fmt.Errorf("%d records, %d on the agenda", len(l.records), len(l.due))
 	}
-	if sums.total != l.total || sums.open != l.open || sums.cpu != l.cpu || !slices.Equal(sums.dims, l.dims) {
-		return fmt.Errorf("ledger says %s, %d cpu, %v in %d; its records %s, %d, %v in %d",
-			l.total, l.cpu, l.dims, l.open, sums.total, sums.cpu, sums.dims, sums.open)
+	if sums.total != l.total || sums.open != l.open || sums.again != l.again || sums.cpu != l.cpu || !slices.Equal(sums.dims, l.dims) {
+		return fmt.Errorf("ledger says %s, %d cpu, %v in %d, %d re-opened; its records %s, %d, %v in %d, %d",
+			l.total, l.cpu, l.dims, l.open, l.again, sums.total, sums.cpu, sums.dims, sums.open, sums.again)
 	}
 	return nil
 }

@@ -82,6 +82,9 @@ func (s *session) run(out *strings.Builder, l transcript.Line) {
 	case "redeem":
 		e, ok := s.ledger.Redeem(s.now, id, gen)
 		fmt.Fprintf(out, "redeemed: %v, need %s\n", ok, e.Need)
+	case "reopen":
+		_, ok := s.ledger.Reopen(s.now, ledger.Entry{ID: id, Gen: gen, Need: gate.FromMiB(s.number(l.Set["need"])), Ask: gate.Ask{CPUMilli: 1000}})
+		fmt.Fprintln(out, "re-opened:", ok)
 	default:
 		s.t.Fatalf("unknown command %q", l.Verb)
 	}
@@ -94,7 +97,11 @@ var verdictNames = map[ledger.Verdict]string{
 func (s *session) state(out *strings.Builder) {
 	entries := sorted(s.ledger)
 	for _, e := range entries {
-		fmt.Fprintf(out, "%s/%d %s %s until %v\n", e.ID, e.Gen, e.State, e.Need, e.Until)
+		state := e.State.String()
+		if e.Reopened {
+			state += " again"
+		}
+		fmt.Fprintf(out, "%s/%d %s %s until %v\n", e.ID, e.Gen, state, e.Need, e.Until)
 	}
 	fmt.Fprintf(out, "at %v: %s, %d cpu, %d gpu, %d slots in %d of %d\n", s.now, s.ledger.Total(),
 		s.ledger.CPUMilli(), s.ledger.Dim(0), s.ledger.Dim(1), s.ledger.Count(), len(entries))
