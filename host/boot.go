@@ -1,20 +1,26 @@
 package host
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/ledger"
+)
 
 // redeem closes the reservation and charges the sandbox in one step. What was promised
 // boots under pressure and cordon; a draining host, a lost bet and a full line refuse
 // before anything is closed.
 func (h *Host) redeem(e Redeem) {
-	if reserved, _ := h.Holds(e.ID, e.Epoch); !reserved {
+	entry, open := h.ledger.Open(e.ID)
+	if !open || entry.Gen != e.Epoch {
 		h.answer(Answer{Denial: h.whyNot(e.ID, e.Epoch)})
 		return
 	}
-	if denial := h.refusesBoot(); denial != "" {
+	if denial := h.refusesBoot(entry.Reopened); denial != "" {
 		h.answer(Answer{Denial: denial})
 		return
 	}
-	entry, _ := h.ledger.Redeem(h.now, e.ID, e.Epoch)
+	h.ledger.Redeem(h.now, e.ID, e.Epoch)
 	closed, _ := h.ledger.Get(e.ID)
 	h.recordEntry(closed)
 	s := h.blank()
@@ -36,14 +42,17 @@ func (h *Host) admitToBoot(s *Sandbox) {
 	h.line = append(h.line, s.ID)
 }
 
-// refusesBoot says what stands against any boot now.
-func (h *Host) refusesBoot() Denial {
+// refusesBoot says what stands against a boot now: against any, or against one that starts
+// anew, to which no start was promised.
+func (h *Host) refusesBoot(anew bool) Denial {
 	switch {
 	case h.intake == IntakeDraining:
 		return Draining
 	case h.meter.reading.Lost(h.cfg.Marks) && h.meter.seen:
 		return Pressure
 	case len(h.line) >= h.cfg.MaxWaitingStarts && h.starting >= h.cfg.MaxStarts:
+		return StartsFull
+	case anew && h.promisedStarts() >= h.cfg.MaxStarts+h.cfg.MaxWaitingStarts:
 		return StartsFull
 	}
 	return ""
@@ -63,7 +72,11 @@ func (h *Host) grantStarts() {
 
 // promisedStarts counts every start that was promised and not yet given back: the
 // dimension "waiting starts" counts open reservations too, so that each finds its place.
-func (h *Host) promisedStarts() int { return h.ledger.Count() + len(h.line) + h.starting }
+// Re-opened ones are not among them: they may stand for as long as their callers like, and
+// would keep everybody else from being placed here.
+func (h *Host) promisedStarts() int {
+	return h.ledger.Count() - h.ledger.Reopened() + len(h.line) + h.starting
+}
 
 // track gives the start back and knows the sandbox by its process from now on.
 func (h *Host) track(e Track) {
@@ -89,7 +102,8 @@ func (h *Host) track(e Track) {
 }
 
 // done is the one point at which a sandbox's end frees its memory, its start and, once a
-// replica has written the end, its slot. It is idempotent by (id, epoch).
+// replica has written the end, its slot; or at which its memory is kept for its next start.
+// It is idempotent by (id, epoch).
 func (h *Host) done(e Done) {
 	s := h.sandboxes[e.ID]
 	if s == nil || s.Epoch != e.Epoch {
@@ -102,12 +116,42 @@ func (h *Host) done(e Done) {
 	case InLine:
 		h.line = slices.DeleteFunc(h.line, func(id string) bool { return id == s.ID })
 	}
-	end := End{ID: s.ID, Epoch: s.Epoch, How: Exited, Reason: e.Reason}
-	if e.Evicted {
-		end.How = Evicted
+	h.answer(Answer{})
+	entry, kept := h.keep(s, e)
+	if !kept {
+		h.end(endOf(e))
 	}
-	h.end(end)
 	h.recordGone(s)
 	h.discharge(s)
-	h.answer(Answer{})
+	if kept { // written down after what ended was: a torn record never has both
+		h.recordEntry(entry)
+		h.fx.Reopens = append(h.fx.Reopens, Ref{e.ID, e.Epoch})
+		h.yes(e.ID)
+	}
+}
+
+func endOf(e Done) End {
+	how := Exited
+	if e.Evicted {
+		how = Evicted
+	}
+	return End{ID: e.ID, Epoch: e.Epoch, How: how, Reason: e.Reason}
+}
+
+// keep turns the charge of a sandbox that ended by itself back into an open reservation, if
+// its ask says so. What had not been tracked never ran as far as anybody here knows: its
+// start was abandoned, and whatever its booter made of it may still be there.
+func (h *Host) keep(s *Sandbox, e Done) (ledger.Entry, bool) {
+	_, told := h.ends[Ref{s.ID, s.Epoch}]
+	switch {
+	case !s.Ask.HoldOnExit || s.Phase != Running || e.Evicted || told:
+		return ledger.Entry{}, false
+	case s.Stopping || s.Superseded || h.intake == IntakeDraining:
+		return ledger.Entry{}, false
+	}
+	need := gate.Need(s.Ask, h.cfg.Mode)
+	if more := need.Sub(h.Charge(s)); more > 0 && !gate.Fits(h.Admittable(), more) {
+		return ledger.Entry{}, false // its rule dropped its reserve, and others have that now
+	}
+	return h.ledger.Reopen(h.now, ledger.Entry{ID: s.ID, Gen: s.Epoch, Need: need, Ask: s.Ask})
 }

@@ -1,10 +1,12 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/ledger"
 )
 
 // CheckInvariants proves what always holds of a host, after any step.
@@ -26,7 +28,17 @@ func (h *Host) CheckInvariants() error {
 			return fmt.Errorf("sandbox %s: phase %s, in line %v", id, s.Phase, inLine)
 		}
 	}
-	return h.checkLine()
+	return errors.Join(h.checkReopened(), h.checkLine())
+}
+
+// checkReopened proves that only what asked for it has its place kept.
+func (h *Host) checkReopened() (err error) {
+	h.ledger.Each(func(e ledger.Entry) {
+		if e.Reopened && !e.Ask.HoldOnExit {
+			err = fmt.Errorf("reservation %s/%d was opened again, and it did not ask for that", e.ID, e.Gen)
+		}
+	})
+	return err
 }
 
 func (h *Host) checkLine() error {

@@ -44,7 +44,8 @@ type Track struct {
 	Process Process
 }
 
-// Done says that a sandbox is gone, or that its start was abandoned.
+// Done says that a sandbox is gone, or that its start was abandoned. Where the ask says
+// HoldOnExit, one that ran and ended by itself leaves an open reservation of the same epoch.
 type Done struct {
 	ID      string
 	Epoch   int64
@@ -97,7 +98,7 @@ type Answer struct {
 	Detail  string  // the dimension or label that was lacking
 	InLine  bool    // Redeem: granted, but the start comes later, in Effects.Starts
 	Running bool    // Release: the sandbox is being stopped; its end follows
-	Until   Instant // Reserve, Renew: when the reservation lapses
+	Until   Instant // Reserve, Renew, and Done where the place is kept: when the reservation lapses
 	Need    gate.Bytes
 	Verdict Verdict // as it is after the step; a denial carries it to be picked again with
 }

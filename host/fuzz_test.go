@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -18,17 +19,67 @@ func FuzzHost(f *testing.F) {
 	f.Add([]byte{1, 0, 1, 40, 0, 0, 5, 1, 40, 0, 0, 10, 1, 40, 0, 3, 0, 1, 0, 1, 3, 5, 1, 0, 1, 6, 200, 90, 99, 40, 6, 200, 90, 99, 80})
 	f.Add([]byte{2, 0, 1, 255, 0, 0, 5, 2, 255, 0, 2, 0, 1, 0, 9, 1, 5, 2, 99, 200, 0, 5, 2, 255, 9, 0, 5, 3, 255, 255})
 	f.Add([]byte{4, 7, 2, 0, 1, 0, 0, 1, 9, 0, 7, 1, 0, 0, 0, 0, 1, 1, 9, 0, 3, 0, 1, 0, 1, 7, 0, 0, 0, 1, 3, 0, 1, 0, 1})
+	f.Add([]byte{
+		0, 0, 5, 88, 40, 0, 3, 5, 0, 0, 0, 4, 5, 0, 0, 0, 5, 5, 0, 0, 9, 3, 5, 0, 0, 0, 4, 5, 0, 0, 0, 5, 5, 0, 0, 9,
+		1, 5, 90, 0, 70, 0, 10, 90, 40, 0, 2, 5, 0, 0, 0, 3, 5, 0, 0, 0,
+	})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) == 0 {
-			return
+		if len(data) > 0 {
+			playAll(t, data)
 		}
-		p := newPlay(t, data[0])
-		for data = data[1:]; len(data) >= 5; data = data[5:] {
-			p.rig.now += wait(data[4])
-			p.both(p.event(data[0], data[1], data[2], data[3]))
+	})
+}
+
+func playAll(t *testing.T, data []byte) {
+	p := newPlay(t, data[0])
+	for data = data[1:]; len(data) >= 5; data = data[5:] {
+		p.rig.now += wait(data[4])
+		p.both(p.event(data[0], data[1], data[2], data[3]))
+	}
+	p.allEnds()
+}
+
+// TestHostEqualsModel plays whole lives, with any events in between, so that all that a host
+// does comes to pass.
+func TestHostEqualsModel(t *testing.T) {
+	came := map[string]int{}
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		p := newPlay(t, byte(r.Uint32()))
+		p.came = came
+		for range 300 {
+			p.rig.now += wait(byte(r.IntN(140)))
+			if r.IntN(4) == 0 {
+				p.both(p.event(byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32())))
+			} else {
+				p.both(p.next(r))
+			}
 		}
 		p.allEnds()
-	})
+	}
+	for _, what := range []string{"end", "re-opened", "started again"} {
+		if came[what] < 20 {
+			t.Errorf("%q came to pass %d times", what, came[what])
+		}
+	}
+}
+
+// next is what comes next in the life of one of a few.
+func (p *play) next(r *rand.Rand) host.Event {
+	id := string('a' + rune(r.IntN(5)))
+	open := p.model.promise(id)
+	switch g := p.model.guest(id); {
+	case g != nil && g.phase == host.Running:
+		return host.Done{ID: id, Epoch: g.epoch, Evicted: r.IntN(8) == 0}
+	case g != nil:
+		return host.Track{ID: id, Epoch: g.epoch}
+	case open.state == "open":
+		return host.Redeem{ID: id, Epoch: open.gen}
+	case r.IntN(4) == 0:
+		return p.limits(int64(r.IntN(2000)), int64(r.IntN(1000))) // or whatever was seen would keep it shut
+	}
+	a := p.ask(byte(r.Uint32()), byte(r.Uint32()))
+	return host.Reserve{ID: id, Gen: open.gen + 1, Ask: a, Until: p.rig.now + time.Minute, Incarnation: incarnation}
 }
 
 // play is a host and its model side by side.
@@ -36,7 +87,8 @@ type play struct {
 	t     *testing.T
 	rig   *rig
 	model *model
-	bits  byte // of the configuration
+	bits  byte           // of the configuration
+	came  map[string]int // how often something came to pass
 }
 
 func newPlay(t *testing.T, bits byte) *play {
@@ -45,7 +97,7 @@ func newPlay(t *testing.T, bits byte) *play {
 	if bits&2 != 0 {
 		cfg.Dims = []gate.Dim{{Name: "gpu", N: 2}, {Name: host.SandboxDim, N: 3}}
 	}
-	p := &play{t: t, rig: newRig(t, cfg), model: newModel(cfg), bits: bits}
+	p := &play{t: t, rig: newRig(t, cfg), model: newModel(cfg), bits: bits, came: map[string]int{}}
 	p.both(p.limits(0, 0))
 	return p
 }
@@ -85,7 +137,7 @@ func (p *play) event(verb, who, x, y byte) host.Event {
 
 func (p *play) ask(x, y byte) gate.Ask {
 	a := ask(int64(y) * 16)
-	a.Stateful = x&1 != 0
+	a.Stateful, a.HoldOnExit = x&1 != 0, x&8 != 0
 	a.Rule.Until = gate.ReserveUntil(x >> 1 & 1)
 	if p.bits&2 != 0 && x&4 != 0 {
 		a.Dims = []gate.Dim{{Name: "gpu", N: int64(y & 3)}}
@@ -121,14 +173,23 @@ func (p *play) seen(who, x, y byte) host.Event {
 // both plays one event to both and compares.
 func (p *play) both(ev host.Event) {
 	p.t.Helper()
+	if e, ok := ev.(host.Redeem); ok && p.model.promise(e.ID).again {
+		p.came["started again"]++
+	}
 	fx := p.rig.step(ev)
 	ends := make([]host.Ref, 0, len(fx.Ends))
 	for _, e := range fx.Ends {
 		ends = append(ends, host.Ref{ID: e.ID, Epoch: e.Epoch})
 	}
-	denial, want := p.model.step(p.rig.now, ev)
+	kept := slices.Clone(fx.Reopens)
+	denial, want, again := p.model.step(p.rig.now, ev)
 	if fx.Answer.Denial != denial {
 		p.t.Fatalf("%#v at %v: host says %q, model %q", ev, p.rig.now, fx.Answer.Denial, denial)
+	}
+	p.came["end"] += len(ends)
+	p.came["re-opened"] += len(kept)
+	if !slices.Equal(kept, again) {
+		p.t.Fatalf("%#v at %v: host keeps %v, model %v", ev, p.rig.now, kept, again)
 	}
 	if got := int64(fx.Answer.Verdict.Admittable); got != p.model.admittable() {
 		p.t.Fatalf("after %#v at %v: host admits %d, model %d", ev, p.rig.now, got, p.model.admittable())
@@ -154,9 +215,14 @@ func (p *play) both(ev host.Event) {
 func (p *play) step(fx host.Effects) {
 	for i, e := range slices.Clone(fx.Ends) {
 		if i%2 == 0 {
-			p.rig.step(host.Acked{ID: e.ID, Epoch: e.Epoch})
+			p.acked(e)
 		}
 	}
+}
+
+func (p *play) acked(e host.End) {
+	p.rig.step(host.Acked{ID: e.ID, Epoch: e.Epoch})
+	delete(p.model.told, host.Ref{ID: e.ID, Epoch: e.Epoch})
 }
 
 // allEnds lets everything end on its own, and looks for what is left.

@@ -6,7 +6,8 @@
 //
 // Nothing is reserved unless admittable ≥ need in the same step; nothing boots unless its
 // reservation is open here under its epoch, and redeeming closes it; the sum passes the
-// line only by what moved afterwards.
+// line only by what moved afterwards. Where an ask says HoldOnExit, the charge of a sandbox
+// that ends by itself becomes its open reservation again, in the same step.
 //
 // Worked: a budget of 4,096 MiB has a headroom of 256. Stateless sandboxes of 512 MiB
 // with a floor of 64 MiB are charged 128 each, so 30 are reserved and the 31st is denied.
@@ -92,7 +93,9 @@ type Sandbox struct {
 	Tracked  Instant
 	Usage    gate.Usage
 	Swapped  gate.Bytes
-	Stopping bool
+
+	Stopping   bool
+	Superseded bool // a higher generation was asked for here: its end is for good
 
 	unresident gate.Bytes // (charge − resident)⁺, as summed
 }
@@ -177,6 +180,7 @@ type Effects struct {
 	Answer  Answer   // to whoever sent the event
 	Publish bool     // send Verdict to every replica now
 	Ends    []End    // new ends, to be told until Acked
+	Reopens []Ref    // sandboxes that ended, and whose reservations are open again
 	Starts  []Ref    // waiting starts that are granted now
 	Stops   []Ref    // sandboxes that must be stopped
 	Records []Record // to be on disk before anything is answered
@@ -185,7 +189,10 @@ type Effects struct {
 // Step takes the host from one instant to the next. Time never runs backwards: an
 // earlier now counts as the latest one seen.
 func (h *Host) Step(now Instant, ev Event) Effects {
-	h.fx = Effects{Ends: h.fx.Ends[:0], Starts: h.fx.Starts[:0], Stops: h.fx.Stops[:0], Records: h.fx.Records[:0]}
+	h.fx = Effects{
+		Ends: h.fx.Ends[:0], Reopens: h.fx.Reopens[:0],
+		Starts: h.fx.Starts[:0], Stops: h.fx.Stops[:0], Records: h.fx.Records[:0],
+	}
 	h.advance(now)
 	switch e := ev.(type) {
 	case Reserve:

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -152,6 +153,22 @@ func TestTimeNeverRunsBackwards(t *testing.T) {
 	}
 	if v := r.h.Verdict(); v.At != time.Minute {
 		t.Errorf("the clock reads %v after a minute", v.At)
+	}
+}
+
+// What happens to one placement while a listener is slow leaves the later word.
+func TestNewsAddUp(t *testing.T) {
+	a, b := host.Ref{ID: "a", Epoch: 1}, host.Ref{ID: "b", Epoch: 1}
+	var n host.News
+	for _, later := range []host.News{
+		{Verdict: host.Verdict{Sequence: 1}, Tracks: []host.Ref{a, b}},
+		{Verdict: host.Verdict{Sequence: 2}, Reopens: []host.Ref{a, b}},
+		{Verdict: host.Verdict{Sequence: 3}, Tracks: []host.Ref{a}, Ends: []host.End{{ID: "c", Epoch: 2}}},
+	} {
+		n.Add(later)
+	}
+	if n.Verdict.Sequence != 3 || len(n.Tracks) != 3 || !slices.Equal(n.Reopens, []host.Ref{b}) || len(n.Ends) != 1 {
+		t.Errorf("%+v", n)
 	}
 }
 

@@ -24,6 +24,7 @@ type model struct {
 	valve    *pressure.Valve
 	reading  pressure.Reading
 	order    host.Intake
+	told     map[host.Ref]bool // ends that nobody has written
 }
 
 type promise struct {
@@ -33,6 +34,7 @@ type promise struct {
 	need  int64
 	until host.Instant
 	ask   gate.Ask
+	again bool // open since its sandbox ended
 }
 
 type guest struct {
@@ -43,6 +45,7 @@ type guest struct {
 	tracked  host.Instant
 	resident int64
 	settled  bool
+	finally  bool // released or superseded: its end is for good
 }
 
 type use struct {
@@ -51,11 +54,11 @@ type use struct {
 }
 
 func newModel(cfg host.Config) *model {
-	return &model{cfg: cfg, valve: pressure.NewValve(cfg.Marks)}
+	return &model{cfg: cfg, valve: pressure.NewValve(cfg.Marks), told: map[host.Ref]bool{}}
 }
 
-// step says what the answer is, and which ends there are.
-func (m *model) step(now host.Instant, ev host.Event) (denial host.Denial, ends []host.Ref) {
+// step says what the answer is, which ends there are, and whose place is kept.
+func (m *model) step(now host.Instant, ev host.Event) (denial host.Denial, ends, kept []host.Ref) {
 	m.now = max(m.now, now)
 	ends = m.lapse()
 	switch e := ev.(type) {
@@ -70,17 +73,46 @@ func (m *model) step(now host.Instant, ev host.Event) (denial host.Denial, ends 
 	case host.Track:
 		denial = m.track(e)
 	case host.Done:
+		ref := host.Ref{ID: e.ID, Epoch: e.Epoch}
+		again := m.keeps(e)
 		denial = m.done(e)
-		if denial == "" {
-			ends = append(ends, host.Ref{ID: e.ID, Epoch: e.Epoch})
+		switch {
+		case denial == "" && again.id != "":
+			m.write(again)
+			kept = append(kept, ref)
+		case denial == "":
+			ends = append(ends, ref)
 		}
 	case host.Sample:
 		m.sample(e)
 	case host.SetIntake:
 		m.order = e.Intake
 	}
+	for _, ref := range ends {
+		m.told[ref] = true
+	}
 	m.start()
-	return denial, ends
+	return denial, ends, kept
+}
+
+// keeps says what is promised from now on of a sandbox that is about to end; nothing, if its
+// end is for good.
+func (m *model) keeps(e host.Done) promise {
+	g := m.guest(e.ID)
+	if g == nil || g.epoch != e.Epoch || !g.ask.HoldOnExit || g.phase != host.Running {
+		return promise{}
+	}
+	if e.Evicted || g.finally || m.order == host.IntakeDraining || m.told[host.Ref{ID: e.ID, Epoch: e.Epoch}] {
+		return promise{}
+	}
+	need := m.reserveOf(g.ask)
+	if need > m.charge(*g) && need-m.charge(*g) > m.admittable() {
+		return promise{}
+	}
+	if p := m.promise(g.id); p.id != "" && p.gen == g.epoch && p.state != "redeemed" {
+		return promise{}
+	}
+	return promise{id: g.id, gen: g.epoch, state: "open", need: need, until: m.now + m.cfg.BootWithin, ask: g.ask, again: true}
 }
 
 func (m *model) lapse() (ends []host.Ref) {
@@ -155,6 +187,9 @@ func (m *model) reserve(e host.Reserve) host.Denial {
 	}
 	need := m.reserveOf(e.Ask)
 	if denial := m.refuses(e, need); denial != "" {
+		if g := m.guest(e.ID); g != nil && g.epoch < e.Gen {
+			g.finally = true
+		}
 		m.close(e.ID, e.Gen, "denied")
 		return denial
 	}
@@ -163,17 +198,6 @@ func (m *model) reserve(e host.Reserve) host.Denial {
 }
 
 func (m *model) refuses(e host.Reserve, need int64) host.Denial {
-	starts := 0
-	for _, p := range m.promises {
-		if p.state == "open" {
-			starts++
-		}
-	}
-	for _, g := range m.guests {
-		if g.phase != host.Running {
-			starts++
-		}
-	}
 	switch {
 	case m.guest(e.ID) != nil:
 		return host.StillRunning
@@ -183,7 +207,7 @@ func (m *model) refuses(e host.Reserve, need int64) host.Denial {
 		return host.Cordoned
 	case m.valve.Shut() != pressure.None:
 		return host.Pressure
-	case starts >= m.cfg.MaxStarts+m.cfg.MaxWaitingStarts:
+	case m.starts() >= m.cfg.MaxStarts+m.cfg.MaxWaitingStarts:
 		return host.StartsFull
 	case m.lacks(e.Ask):
 		return host.LacksDim
@@ -191,6 +215,21 @@ func (m *model) refuses(e host.Reserve, need int64) host.Denial {
 		return host.NoRoom
 	}
 	return ""
+}
+
+// starts counts those that were promised: none to who was started before.
+func (m *model) starts() (n int) {
+	for _, p := range m.promises {
+		if p.state == "open" && !p.again {
+			n++
+		}
+	}
+	for _, g := range m.guests {
+		if g.phase != host.Running {
+			n++
+		}
+	}
+	return n
 }
 
 func (m *model) lacks(a gate.Ask) bool {
@@ -250,6 +289,9 @@ func (m *model) release(e host.Release) {
 	if p.id == "" || p.gen < e.Gen || (p.gen == e.Gen && p.state == "open") {
 		m.close(e.ID, e.Gen, "released")
 	}
+	if g := m.guest(e.ID); g != nil && g.epoch <= e.Gen {
+		g.finally = true
+	}
 }
 
 func (m *model) why(id string, epoch int64) host.Denial {
@@ -277,6 +319,8 @@ func (m *model) redeem(e host.Redeem) host.Denial {
 	case len(m.limits) > 0 && m.reading.Lost(m.cfg.Marks):
 		return host.Pressure
 	case m.count(host.Starting) >= m.cfg.MaxStarts && m.count(host.InLine) >= m.cfg.MaxWaitingStarts:
+		return host.StartsFull
+	case p.again && m.starts() >= m.cfg.MaxStarts+m.cfg.MaxWaitingStarts:
 		return host.StartsFull
 	}
 	m.close(e.ID, e.Epoch, "redeemed")

@@ -28,18 +28,20 @@ type Record struct {
 	Epoch int64      `json:"epoch"`
 	Gone  bool       `json:"gone,omitempty"`
 
-	State ledger.State `json:"state,omitempty"` // of a reservation
-	Need  gate.Bytes   `json:"need,omitempty"`
-	Until Instant      `json:"until,omitempty"`
-	Ask   gate.Ask     `json:"ask,omitzero"`
+	State    ledger.State `json:"state,omitempty"` // of a reservation
+	Need     gate.Bytes   `json:"need,omitempty"`
+	Until    Instant      `json:"until,omitempty"`
+	Reopened bool         `json:"reopened,omitempty"`
+	Ask      gate.Ask     `json:"ask,omitzero"`
 
-	Identity Identity `json:"identity,omitzero"` // of a sandbox
-	Phase    Phase    `json:"phase,omitempty"`
-	Process  Process  `json:"process,omitzero"`
-	Redeemed Instant  `json:"redeemed,omitempty"`
-	Turn     int64    `json:"turn,omitempty"`
-	Tracked  Instant  `json:"tracked,omitempty"`
-	Stopping bool     `json:"stopping,omitempty"`
+	Identity   Identity `json:"identity,omitzero"` // of a sandbox
+	Phase      Phase    `json:"phase,omitempty"`
+	Process    Process  `json:"process,omitzero"`
+	Redeemed   Instant  `json:"redeemed,omitempty"`
+	Turn       int64    `json:"turn,omitempty"`
+	Tracked    Instant  `json:"tracked,omitempty"`
+	Stopping   bool     `json:"stopping,omitempty"`
+	Superseded bool     `json:"superseded,omitempty"`
 
 	How    Outcome `json:"how,omitempty"` // of an end
 	Reason string  `json:"reason,omitempty"`
@@ -74,7 +76,10 @@ func (h *Host) record(r Record) { h.fx.Records = append(h.fx.Records, r) }
 func (h *Host) recordEntry(e ledger.Entry) { h.record(entryRecord(e)) }
 
 func entryRecord(e ledger.Entry) Record {
-	return Record{Kind: RecordReservation, ID: e.ID, Epoch: e.Gen, State: e.State, Need: e.Need, Until: e.Until, Ask: e.Ask}
+	return Record{
+		Kind: RecordReservation, ID: e.ID, Epoch: e.Gen, State: e.State,
+		Need: e.Need, Until: e.Until, Reopened: e.Reopened, Ask: e.Ask,
+	}
 }
 
 func (h *Host) recordSandbox(s *Sandbox) { h.record(sandboxRecord(s)) }
@@ -82,7 +87,7 @@ func (h *Host) recordSandbox(s *Sandbox) { h.record(sandboxRecord(s)) }
 func sandboxRecord(s *Sandbox) Record {
 	return Record{
 		Kind: RecordSandbox, ID: s.ID, Epoch: s.Epoch, Ask: s.Ask, Identity: s.Identity, Phase: s.Phase,
-		Process: s.Process, Redeemed: s.Redeemed, Turn: s.Turn, Tracked: s.Tracked, Stopping: s.Stopping,
+		Process: s.Process, Redeemed: s.Redeemed, Turn: s.Turn, Tracked: s.Tracked, Stopping: s.Stopping, Superseded: s.Superseded,
 	}
 }
 
@@ -139,7 +144,10 @@ func (h *Host) adopt(r Record) {
 	switch {
 	case r.Expired(h.now):
 	case r.Kind == RecordReservation:
-		h.ledger.Restore(ledger.Entry{ID: r.ID, Gen: r.Epoch, State: r.State, Need: r.Need, Until: r.Until, Ask: r.Ask})
+		h.ledger.Restore(ledger.Entry{
+			ID: r.ID, Gen: r.Epoch, State: r.State,
+			Need: r.Need, Until: r.Until, Reopened: r.Reopened, Ask: r.Ask,
+		})
 	case r.Kind == RecordSandbox:
 		h.adoptSandbox(r)
 	case r.Kind == RecordEnd:
@@ -152,7 +160,7 @@ func (h *Host) adopt(r Record) {
 func (h *Host) adoptSandbox(r Record) {
 	h.charge(&Sandbox{
 		ID: r.ID, Epoch: r.Epoch, Identity: r.Identity, Ask: r.Ask, Phase: r.Phase, Process: r.Process,
-		Redeemed: r.Redeemed, Turn: r.Turn, Tracked: r.Tracked, Stopping: r.Stopping,
+		Redeemed: r.Redeemed, Turn: r.Turn, Tracked: r.Tracked, Stopping: r.Stopping, Superseded: r.Superseded,
 	})
 	h.turn = max(h.turn, r.Turn)
 	if r.Phase == InLine {

@@ -33,6 +33,7 @@ func (h *Host) reserve(e Reserve) {
 	}
 	need := gate.Need(e.Ask, h.cfg.Mode)
 	if denial, detail := h.refuses(e, need); denial != "" {
+		h.supersede(e)
 		h.recordEntry(h.ledger.Deny(h.now, e.ID, e.Gen))
 		h.answer(Answer{Denial: denial, Detail: detail, Need: need})
 		return
@@ -54,7 +55,7 @@ func faultOf(e Reserve) string {
 func (h *Host) refuses(e Reserve, need gate.Bytes) (Denial, string) {
 	held, replaces := h.ledger.Open(e.ID)
 	starts := h.promisedStarts()
-	if replaces {
+	if replaces && !held.Reopened {
 		starts--
 	}
 	switch {
@@ -81,6 +82,16 @@ func (h *Host) refuses(e Reserve, need gate.Bytes) (Denial, string) {
 		return NoRoom, ""
 	}
 	return "", ""
+}
+
+// supersede notes that an admission has gone on from what runs here: when that ends, no
+// place is kept for it.
+func (h *Host) supersede(e Reserve) {
+	s := h.sandboxes[e.ID]
+	if s != nil && s.Ask.HoldOnExit && e.Gen > s.Epoch && !s.Superseded {
+		s.Superseded = true
+		h.recordSandbox(s)
+	}
 }
 
 func (h *Host) renew(e Renew) {

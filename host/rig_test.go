@@ -53,12 +53,14 @@ func (r *rig) step(ev host.Event) host.Effects {
 	if e, ok := ev.(host.Redeem); ok {
 		promised, _ = r.h.Holds(e.ID, e.Epoch)
 	}
+	before := r.h.View()
 	fx := r.h.Step(r.now, ev)
 	r.write(fx.Records)
 	if err := r.h.CheckInvariants(); err != nil {
 		r.t.Fatalf("after %#v at %v: %v", ev, r.now, err)
 	}
 	r.checkPromise(ev, fx)
+	r.checkReopen(before, ev, fx)
 	if _, ok := ev.(host.Redeem); ok && fx.Answer.Denial == "" && !promised {
 		r.t.Fatalf("%#v booted without an open reservation", ev) // §12.5
 	}
@@ -83,6 +85,23 @@ func (r *rig) checkPromise(ev host.Event, fx host.Effects) {
 	}
 	if v.Verdict.Intake != host.IntakeOpen {
 		r.t.Fatalf("%#v was promised by a host that is %s", ev, v.Verdict.Intake)
+	}
+}
+
+// What is kept for a restart is never more than was charged, but for what still fitted.
+func (r *rig) checkReopen(before host.View, ev host.Event, fx host.Effects) {
+	r.t.Helper()
+	for _, ref := range fx.Reopens {
+		i := slices.IndexFunc(before.Sandboxes, func(s host.Sandbox) bool { return s.ID == ref.ID && s.Epoch == ref.Epoch })
+		if i < 0 || !before.Sandboxes[i].Ask.HoldOnExit {
+			r.t.Fatalf("%#v re-opened %v, which did not run here, or did not ask for it", ev, ref)
+		}
+		if more := fx.Answer.Need - before.Charges[i]; more > 0 && more > before.Verdict.Admittable {
+			r.t.Fatalf("%#v re-opened %s for a charge of %s, with %s to promise", ev, fx.Answer.Need, before.Charges[i], before.Verdict.Admittable)
+		}
+		if fx.Answer.Until != r.now+r.cfg.BootWithin {
+			r.t.Fatalf("%#v re-opened until %v at %v", ev, fx.Answer.Until, r.now)
+		}
 	}
 }
 

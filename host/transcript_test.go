@@ -120,7 +120,7 @@ var intakes = map[string]host.Intake{
 
 func (s *session) ask(l transcript.Line) gate.Ask {
 	a := ask(s.number(l, "mem", 512))
-	a.Stateful = l.Has("stateful")
+	a.Stateful, a.HoldOnExit = l.Has("stateful"), l.Has("hold")
 	a.CPUMilli = s.number(l, "cpu", 1000)
 	if l.Has("settles") {
 		a.Rule.Until = gate.UntilSettled
@@ -161,6 +161,9 @@ func effects(out *strings.Builder, verb string, fx host.Effects) {
 	case a.InLine:
 		fmt.Fprintln(out, "yes, in line")
 	}
+	for _, r := range fx.Reopens {
+		fmt.Fprintf(out, "re-opened %s/%d, %s until %v\n", r.ID, r.Epoch, a.Need, a.Until)
+	}
 	for _, e := range fx.Ends {
 		fmt.Fprintf(out, "ended %s/%d %s %s\n", e.ID, e.Epoch, e.How, e.Reason)
 	}
@@ -190,6 +193,9 @@ func (s *session) state(out *strings.Builder) {
 	a := v.Account
 	fmt.Fprintf(out, "at %v: %s, %d = %d free - %d headroom - %d unresident - %d reserved in %d", s.rig.now, intake,
 		v.Verdict.Admittable.FloorMiB(), a.Free.FloorMiB(), a.Headroom.FloorMiB(), a.Unresident.FloorMiB(), a.Reserved.FloorMiB(), v.Reservations)
+	if v.Reopened > 0 {
+		fmt.Fprintf(out, ", %d again", v.Reopened)
+	}
 	if v.Starting+v.InLine > 0 {
 		fmt.Fprintf(out, "; %d starting, %d in line", v.Starting, v.InLine)
 	}
