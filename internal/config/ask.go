@@ -45,7 +45,7 @@ func (c *Class) AskOf(contents pool.Contents) gate.Ask {
 	return gate.Ask{
 		Class: c.Name, Template: contents.Template,
 		Memory: gate.FromMiB(contents.MemoryMB), CPUMilli: contents.CPUMilli,
-		Priority: c.Priority, Stateful: c.Stateful,
+		Priority: c.Priority, Stateful: c.Stateful, HoldOnExit: contents.HoldOnExit,
 		Rule: gate.ReserveRule{
 			Permille: int64(c.ReserveFraction), Floor: c.ReserveFloor,
 			Until: c.ReserveUntil, SettleAfter: c.SettleAfter,

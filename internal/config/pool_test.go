@@ -201,9 +201,9 @@ func TestMemoryWithoutHosts(t *testing.T) {
 // What runs on may be started anew under the same admission, and says so in its row.
 func TestHoldOnExit(t *testing.T) {
 	f := parse(t, strings.Replace(fleet(""), "memory: 512MiB", "memory: 512MiB, hold_on_exit: true", 1)).Fleet
-	_, contents, err := f.Classes[0].Ask(nil, nil, "", nil)
-	if err != nil || !contents.HoldOnExit {
-		t.Errorf("%+v %v", contents, err)
+	ask, contents, err := f.Classes[0].Ask(nil, nil, "", nil)
+	if err != nil || !contents.HoldOnExit || !ask.HoldOnExit {
+		t.Errorf("%+v, asked of a host %+v, %v", contents, ask, err)
 	}
 	if !strings.Contains(f.Document(), "hold_on_exit: true") {
 		t.Error("not in the document")
