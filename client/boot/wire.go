@@ -8,7 +8,9 @@
 // Done says that it is over, or that nothing came of it.
 //
 // One connection is one boot, and lines of JSON go both ways. Until Track the start lives by
-// the connection: when it closes, that is Done, so a booter that dies holds nothing.
+// the connection: when it closes, that is Done, so a booter that dies holds nothing. Where a
+// class says hold_on_exit, the same ticket starts its sandbox again, on a new connection,
+// when that has ended by itself.
 package boot
 
 import (

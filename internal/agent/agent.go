@@ -202,8 +202,7 @@ func (a *Agent) persist() error {
 // outcome is what a batch of steps asks of the shell.
 type outcome struct {
 	records []host.Record
-	ends    []host.End
-	tracks  []host.Ref
+	news    host.News // but for the verdict
 	starts  []host.Ref
 	stops   []host.Ref
 	publish bool
@@ -211,13 +210,14 @@ type outcome struct {
 
 func (o *outcome) add(ev host.Event, fx host.Effects) {
 	o.records = append(o.records, fx.Records...)
-	o.ends = append(o.ends, fx.Ends...)
+	n := host.News{Ends: fx.Ends, Reopens: fx.Reopens}
+	if t, ok := ev.(host.Track); ok && fx.Answer.Denial == "" {
+		n.Tracks = []host.Ref{{ID: t.ID, Epoch: t.Epoch}}
+	}
+	o.news.Add(n)
+	o.publish = o.publish || fx.Publish || len(n.Ends)+len(n.Reopens)+len(n.Tracks) > 0
 	o.starts = append(o.starts, fx.Starts...)
 	o.stops = append(o.stops, fx.Stops...)
-	o.publish = o.publish || fx.Publish
-	if t, ok := ev.(host.Track); ok && fx.Answer.Denial == "" {
-		o.tracks = append(o.tracks, host.Ref{ID: t.ID, Epoch: t.Epoch})
-	}
 }
 
 // deliver hands on what follows from a batch; nothing here blocks. What was not written is
@@ -232,8 +232,9 @@ func (a *Agent) deliver(written bool) {
 	}
 	a.owed = outcome{records: o.records}
 	a.booter.started(o.starts)
-	if o.publish || len(o.ends) > 0 || len(o.tracks) > 0 {
-		a.feeds.tell(host.News{Verdict: a.host.Verdict(), Ends: o.ends, Tracks: o.tracks})
+	if o.publish {
+		o.news.Verdict = a.host.Verdict()
+		a.feeds.tell(o.news)
 	}
 }
 

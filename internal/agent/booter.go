@@ -32,6 +32,7 @@ type session struct {
 	granted chan struct{} // closed when its turn to start has come
 	stopped chan struct{} // closed when its admission was released
 	once    sync.Once     // closes stopped
+	tracked *tracked      // nil before; guarded by the booter's mu
 }
 
 // tracked is a process whose end is the sandbox's.
@@ -59,7 +60,7 @@ func (b *booter) redeem(ctx context.Context, text ticket.Text) (s *session, inLi
 		ref: host.Ref{ID: claims.AdmissionID, Epoch: claims.Epoch}, claims: claims,
 		granted: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	if !b.open(s) {
+	if !b.open(s) && !(b.awaitEnd(ctx, s.ref) && b.open(s)) {
 		return nil, false, api.Refuse(api.TicketRejected, "%s", ticket.Replayed)
 	}
 	answer, err := b.agent.Do(ctx, host.Redeem{ID: s.ref.ID, Epoch: s.ref.Epoch, Identity: identity(claims)})
@@ -109,10 +110,43 @@ func (b *booter) open(s *session) bool {
 	return true
 }
 
+// awaitEnd waits a moment for the end of a sandbox whose ticket may start it again: its
+// booter can have seen that end before this agent does.
+func (b *booter) awaitEnd(ctx context.Context, ref host.Ref) bool {
+	b.mu.Lock()
+	t := b.tracked[ref]
+	b.mu.Unlock()
+	if t == nil || !b.startsAgain(ctx, ref) {
+		return false
+	}
+	patience := time.NewTimer(endsWithin)
+	defer patience.Stop()
+	select {
+	case <-t.told:
+		return true
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+func (b *booter) startsAgain(ctx context.Context, ref host.Ref) bool {
+	var again bool
+	err := b.agent.Look(ctx, func(h *host.Host) {
+		s, runs := h.Sandbox(ref.ID)
+		reserved, _ := h.Holds(ref.ID, ref.Epoch)
+		again = reserved || (runs && s.Epoch == ref.Epoch && s.Ask.HoldOnExit && !s.Stopping)
+	})
+	return err == nil && again
+}
+
+// forget drops a session, but not the one that has come after it.
 func (b *booter) forget(s *session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.sessions, s.ref)
+	if b.sessions[s.ref] == s {
+		delete(b.sessions, s.ref)
+	}
 }
 
 // abandon gives everything back. It outlives the connection that it belongs to.
@@ -171,13 +205,14 @@ func (b *booter) end(t *tracked) {
 }
 
 // track tells the host of the process, and watches it from then on.
-func (b *booter) track(ctx context.Context, ref host.Ref, p *driver.Process, cgroup string) (*tracked, error) {
-	t := b.enter(ref, p)
+func (b *booter) track(ctx context.Context, s *session, p *driver.Process, cgroup string) (*tracked, error) {
+	ref, t := s.ref, b.enter(s.ref, p)
 	answer, err := b.agent.Do(ctx, host.Track{
 		ID: ref.ID, Epoch: ref.Epoch,
 		Process: host.Process{Pid: p.Pid(), Start: p.StartTime(), Cgroup: cgroup},
 	})
 	if err == nil && answer.Denial == "" {
+		b.bind(s, t)
 		go b.watch(t)
 		return t, nil
 	}
@@ -196,6 +231,20 @@ func (b *booter) enter(ref host.Ref, p *driver.Process) *tracked {
 	return t
 }
 
+// starts says whether a session waits for its process; one has one in its life.
+func (b *booter) starts(s *session) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sessions[s.ref] == s && s.tracked == nil
+}
+
+// bind notes which session a process came of.
+func (b *booter) bind(s *session, t *tracked) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.tracked = t
+}
+
 // tracks says which sandbox's a process is.
 func (b *booter) tracks(pid int, start uint64) (id string, ok bool) {
 	b.mu.Lock()
@@ -208,11 +257,20 @@ func (b *booter) tracks(pid int, start uint64) (id string, ok bool) {
 	return "", false
 }
 
-// leave forgets a process, and returns what its booter said of its end.
-func (b *booter) leave(t *tracked) (reason string) {
+// leave forgets a process, and the session that it came of: its ticket may start it again.
+func (b *booter) leave(t *tracked) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.tracked, t.ref)
+	if s := b.sessions[t.ref]; s != nil && s.tracked == t {
+		delete(b.sessions, t.ref)
+	}
+}
+
+// reasonOf is what a process's booter said of its end.
+func (b *booter) reasonOf(t *tracked) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return t.reason
 }
 
@@ -220,22 +278,22 @@ func (b *booter) leave(t *tracked) (reason string) {
 // ticket become free, without the caller.
 func (b *booter) watch(t *tracked) {
 	defer close(t.told)
+	defer b.leave(t) // after the host is told: until then nothing may start in its place
 	exit := t.process.Wait()
-	reason := b.leave(t)
 	if errors.Is(exit.Err, driver.ErrDetached) {
 		return
 	}
 	if exit.Err != nil {
 		b.agent.cfg.Log.Error("a sandbox ended and left something behind", "id", t.ref.ID, "err", exit.Err)
 	}
-	b.done(t.ref, cmp.Or(reason, exit.String()))
+	b.done(t.ref, cmp.Or(b.reasonOf(t), exit.String()))
 }
 
 // over takes a booter's word that its sandbox is gone, and waits until it is: while the
 // process lives its memory is in use, whatever anybody says.
 func (b *booter) over(ctx context.Context, s *session, reason string) error {
 	b.mu.Lock()
-	t := b.tracked[s.ref]
+	t := s.tracked
 	if t != nil {
 		t.reason = reason
 	}

@@ -43,9 +43,7 @@ func (f *Feed) take() (n host.News, ok, closed bool) {
 
 func (f *Feed) tell(n host.News) {
 	f.mu.Lock()
-	f.news.Verdict = n.Verdict
-	f.news.Ends = append(f.news.Ends, n.Ends...)
-	f.news.Tracks = append(f.news.Tracks, n.Tracks...)
+	f.news.Add(n)
 	f.some = true
 	f.mu.Unlock()
 	f.signal()

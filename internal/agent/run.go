@@ -50,7 +50,7 @@ func (s *seam) boot(ctx context.Context, b *session, c boot.Command) (*tracked, 
 	if err != nil {
 		return nil, notBooted(err)
 	}
-	t, err := s.agent.booter.track(ctx, b.ref, p, p.Cgroup())
+	t, err := s.agent.booter.track(ctx, b, p, p.Cgroup())
 	if err != nil {
 		p.Abort()
 		return nil, err

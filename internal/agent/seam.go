@@ -282,12 +282,16 @@ func (s *seam) track(ctx context.Context, b *session, q boot.Request) bool {
 		s.refuse(err)
 		return false
 	}
+	if !s.agent.booter.starts(b) {
+		s.refuse(api.Refuse(api.InvalidRequest, "this boot was tracked already; where it has ended and may start again, redeem again first"))
+		return false
+	}
 	p, err := s.agent.cfg.Driver.Adopt(b.ref.ID, q.Pid, start, "")
 	if err != nil {
 		s.refuse(api.Refuse(api.InvalidRequest, "%s", err))
 		return false
 	}
-	if _, err := s.agent.booter.track(ctx, b.ref, p, q.Cgroup); err != nil {
+	if _, err := s.agent.booter.track(ctx, b, p, q.Cgroup); err != nil {
 		p.Detach()
 		s.refuse(err)
 		return false
