@@ -37,6 +37,9 @@ func (g *Gateway) wakeUntil(ctx context.Context, tick <-chan time.Time) bool {
 		case <-ctx.Done():
 			return false
 		case <-tick:
+			if look != nil {
+				g.loadAgain(ctx)
+			}
 			return true
 		case <-g.Store.Freed():
 			g.wakes.wake()
