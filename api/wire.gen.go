@@ -622,6 +622,37 @@ type Fault struct {
 	Path string `json:"path,omitempty"`
 }
 
+// Finding One thing on which the store, a host or the clock disagree.
+type Finding struct {
+	// Deed What mends it; none where only a person may.
+	Deed  string `json:"deed,omitempty"`
+	Epoch int64  `json:"epoch,omitempty"`
+
+	// Error Why it was not.
+	Error string `json:"error,omitempty"`
+
+	// Host Whose word it is, where one was asked.
+	Host string `json:"host,omitempty"`
+
+	// ID Of the admission.
+	ID string `json:"id"`
+
+	// Key Its key, where the store knows it.
+	Key string `json:"key,omitempty"`
+
+	// Mended It was.
+	Mended bool `json:"mended"`
+
+	// State In the store.
+	State string `json:"state,omitempty"`
+
+	// What `unheld`, `end_unseen`, `boot_unseen`, `reopen_unseen`, `unreleased`: the host says otherwise of
+	// what the store has there. `lost_alive`, `superseded`, `stranded`, `unknown`, `end_untold`: the
+	// store says otherwise of what the host has. `lost_placing`, `out_of_patience`, `overdue`,
+	// `dead_host`: its time is over. `unheard`: its host cannot be asked.
+	What string `json:"what"`
+}
+
 // Host A host's arithmetic. Its agent computes it with the formula that its own gate enforces; nobody
 // computes it again.
 type Host struct {
@@ -1028,6 +1059,21 @@ type Problem struct {
 	WaitingFor WaitingFor `json:"waiting_for,omitempty"`
 }
 
+// ReconcileRequest How far to go.
+type ReconcileRequest struct {
+	// DryRun Find, and change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+
+	// StopUnknown Stop stateless sandboxes of which the store knows nothing. Without it they are only shown:
+	// after a store was restored from a backup they may be everybody's.
+	StopUnknown bool `json:"stop_unknown,omitempty"`
+}
+
+// Reconciliation defines model for Reconciliation.
+type Reconciliation struct {
+	Findings []Finding `json:"findings"`
+}
+
 // Redemption What a ticket admits, by the store's word.
 type Redemption struct {
 	// Audience Who may redeem it.
@@ -1393,6 +1439,9 @@ type ResumePoolJSONRequestBody = PoolResumeRequest
 
 // ReportRunningJSONRequestBody defines body for ReportRunning for application/json ContentType.
 type ReportRunningJSONRequestBody = RunningReport
+
+// ReconcileJSONRequestBody defines body for Reconcile for application/json ContentType.
+type ReconcileJSONRequestBody = ReconcileRequest
 
 // RedeemTicketJSONRequestBody defines body for RedeemTicket for application/json ContentType.
 type RedeemTicketJSONRequestBody = TicketRequest

@@ -101,6 +101,11 @@ func (c *Client) Replicas(ctx context.Context) (*api.ReplicaList, error) {
 	return get[api.ReplicaList](ctx, c, "/v1/replicas", nil)
 }
 
+// Reconcile compares the store, the hosts and the clock, and mends what disagrees.
+func (c *Client) Reconcile(ctx context.Context, q api.ReconcileRequest) (*api.Reconciliation, error) {
+	return send[api.Reconciliation](ctx, c, http.MethodPost, "/v1/reconcile", q)
+}
+
 func atMost(limit int) url.Values {
 	if limit == 0 {
 		return nil

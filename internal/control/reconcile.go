@@ -8,20 +8,9 @@ import (
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
-
-// Finding is one thing on which the store, the hosts and the clock disagree.
-type Finding struct {
-	What   string // an admission.Mismatch, a pool.Untidy, or one of those below
-	Ref    host.Ref
-	Key    string
-	Host   string // whose word it is; empty where none is asked
-	State  pool.State
-	Deed   string // what mends it; empty: nothing that a program should do by itself
-	Mended bool
-	Err    string
-}
 
 // What else may be found.
 const (
@@ -29,23 +18,15 @@ const (
 	Unheard   = "unheard"    // the store has it on a host that cannot be asked
 )
 
-// ReconcileOptions say how far to go.
-type ReconcileOptions struct {
-	DryRun bool // find, and mend nothing
-	// StopUnknown stops stateless sandboxes of which the store knows nothing. Without it
-	// they are only shown: after a store was restored from a backup they may be everybody's.
-	StopUnknown bool
-}
-
 // Reconcile compares the store, the hosts and the clock with each other, in both
 // directions, and mends what it finds. The sweep and the hosts' own comparison do the same
 // by themselves every 10 s; this shows it, and does what they leave to a person.
-func (g *Gateway) Reconcile(ctx context.Context, o ReconcileOptions) ([]Finding, error) {
+func (g *Gateway) Reconcile(ctx context.Context, who *config.Consumer, q api.ReconcileRequest) (api.Reconciliation, error) {
 	rows, err := g.Store.List(ctx, Filter{States: living()})
 	if err != nil {
-		return nil, api.Refuse(api.Unavailable, "the store could not be read")
+		return api.Reconciliation{}, g.unreadable(err, who)
 	}
-	r := reconciling{gateway: g, options: o}
+	r := reconciling{gateway: g, options: q, findings: []api.Finding{}}
 	byHost := map[string][]pool.Row{}
 	for _, row := range rows {
 		if row.Host != "" {
@@ -61,7 +42,10 @@ func (g *Gateway) Reconcile(ctx context.Context, o ReconcileOptions) ([]Finding,
 			r.found(finding(Unheard, id, &byHost[id][i]))
 		}
 	}
-	return r.findings, r.tidy(ctx, rows)
+	if err := r.tidy(ctx, rows); err != nil {
+		return api.Reconciliation{}, g.unreadable(err, who)
+	}
+	return api.Reconciliation{Findings: r.findings}, nil
 }
 
 // living are the states of rows that are not over.
@@ -71,15 +55,15 @@ func living() []pool.State {
 
 type reconciling struct {
 	gateway  *Gateway
-	options  ReconcileOptions
-	findings []Finding
+	options  api.ReconcileRequest
+	findings []api.Finding
 }
 
-func finding(what, at string, r *pool.Row) Finding {
-	return Finding{What: what, Ref: host.Ref{ID: r.ID, Epoch: r.Epoch}, Key: r.Key, Host: at, State: r.State}
+func finding(what, at string, r *pool.Row) api.Finding {
+	return api.Finding{What: what, ID: r.ID, Epoch: r.Epoch, Key: r.Key, Host: at, State: string(r.State)}
 }
 
-func (r *reconciling) found(f Finding) *Finding {
+func (r *reconciling) found(f api.Finding) *api.Finding {
 	r.findings = append(r.findings, f)
 	return &r.findings[len(r.findings)-1]
 }
@@ -101,7 +85,7 @@ func (r *reconciling) host(ctx context.Context, link Link, rows []pool.Row) {
 	held, err := link.Holding(ctx)
 	if err != nil {
 		for i := range rows {
-			r.found(finding(Unheard, link.ID(), &rows[i])).Err = err.Error()
+			r.found(finding(Unheard, link.ID(), &rows[i])).Error = err.Error()
 		}
 		return
 	}
@@ -131,13 +115,13 @@ func (r *reconciling) held(ctx context.Context, t *tending, known map[host.Ref]b
 		return
 	}
 	row, found, err := r.gateway.Store.ByID(ctx, ref.ID)
-	f := Finding{Ref: ref, Host: t.link.ID()}
+	f := api.Finding{ID: ref.ID, Epoch: ref.Epoch, Host: t.link.ID()}
 	switch {
 	case err != nil:
-		f.What, f.Err = string(admission.Unknown), err.Error()
+		f.What, f.Error = string(admission.Unknown), err.Error()
 		r.found(f)
 	case found:
-		f.Key, f.State = row.Key, row.State
+		f.Key, f.State = row.Key, string(row.State)
 		r.mismatch(ctx, t, admission.CompareHeld(t.link.ID(), ref, stateful, running, &row), f)
 	default:
 		r.unknown(ctx, t, f, stateful, running)
@@ -145,7 +129,7 @@ func (r *reconciling) held(ctx context.Context, t *tending, known map[host.Ref]b
 }
 
 // unknown is on a host, and the store knows nothing of it.
-func (r *reconciling) unknown(ctx context.Context, t *tending, f Finding, stateful, running bool) {
+func (r *reconciling) unknown(ctx context.Context, t *tending, f api.Finding, stateful, running bool) {
 	f.What = string(admission.Unknown)
 	if running && (stateful || !r.options.StopUnknown) {
 		r.found(f)
@@ -155,7 +139,7 @@ func (r *reconciling) unknown(ctx context.Context, t *tending, f Finding, statef
 	r.mend(ctx, t, admission.Superseded, r.found(f))
 }
 
-func (r *reconciling) mismatch(ctx context.Context, t *tending, m admission.Mismatch, f Finding) {
+func (r *reconciling) mismatch(ctx context.Context, t *tending, m admission.Mismatch, f api.Finding) {
 	if m == admission.Agreed {
 		return
 	}
@@ -163,16 +147,17 @@ func (r *reconciling) mismatch(ctx context.Context, t *tending, m admission.Mism
 	r.mend(ctx, t, m, r.found(f))
 }
 
-func (r *reconciling) mend(ctx context.Context, t *tending, m admission.Mismatch, f *Finding) {
+func (r *reconciling) mend(ctx context.Context, t *tending, m admission.Mismatch, f *api.Finding) {
 	if r.options.DryRun || f.Deed == "" {
 		return
 	}
-	err := t.mend(ctx, m, f.Ref)
+	ref := host.Ref{ID: f.ID, Epoch: f.Epoch}
+	err := t.mend(ctx, m, ref)
 	t.write(ctx)
-	_, unwritten := t.ends[f.Ref]
+	_, unwritten := t.ends[ref]
 	f.Mended = err == nil && !unwritten
 	if err != nil {
-		f.Err = err.Error()
+		f.Error = err.Error()
 	}
 }
 
@@ -182,7 +167,7 @@ func (r *reconciling) untold(ctx context.Context, t *tending, ends []host.End) m
 	for _, e := range ends {
 		ref := host.Ref{ID: e.ID, Epoch: e.Epoch}
 		told[ref] = true
-		f := r.found(Finding{What: EndUntold, Ref: ref, Host: t.link.ID(), Deed: "write it, and acknowledge it"})
+		f := r.found(api.Finding{What: EndUntold, ID: ref.ID, Epoch: ref.Epoch, Host: t.link.ID(), Deed: "write it, and acknowledge it"})
 		if r.options.DryRun {
 			continue
 		}
@@ -200,11 +185,11 @@ func (r *reconciling) tidy(ctx context.Context, rows []pool.Row) error {
 	g := r.gateway
 	pulse, err := g.Store.Pulse(ctx, nil)
 	if err != nil {
-		return api.Refuse(api.Unavailable, "the store could not be written")
+		return err
 	}
 	hosts, err := g.Store.Hosts(ctx)
 	if err != nil {
-		return api.Refuse(api.Unavailable, "the store could not be read")
+		return err
 	}
 	leases := map[string]pool.Time{}
 	for _, h := range hosts {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/control"
@@ -101,34 +102,35 @@ func TestReconcile(t *testing.T) {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			bubble(t, oneHost(4096), func(r *rig) {
 				time.Sleep(time.Second) // between two rounds of those that do it by themselves
-				r.finds("", control.ReconcileOptions{})
+				r.finds("", api.ReconcileRequest{})
 				d.make(r)
 				synctest.Wait()
 				before := r.held()
-				r.finds(d.what, control.ReconcileOptions{DryRun: true})
+				r.finds(d.what, api.ReconcileRequest{DryRun: true})
 				if r.held() != before {
 					t.Errorf("a dry run changed %s to %s", before, r.held())
 				}
-				mended := r.finds(d.what, control.ReconcileOptions{StopUnknown: true})
+				mended := r.finds(d.what, api.ReconcileRequest{StopUnknown: true})
 				time.Sleep(time.Millisecond)
 				if d.left {
-					r.finds(d.what, control.ReconcileOptions{StopUnknown: true})
+					r.finds(d.what, api.ReconcileRequest{StopUnknown: true})
 					return
 				}
 				if !mended {
 					t.Error("not mended")
 				}
-				r.finds("", control.ReconcileOptions{StopUnknown: true})
+				r.finds("", api.ReconcileRequest{StopUnknown: true})
 			})
 		})
 	}
 }
 
 // finds runs a reconciliation that must find just this.
-func (r *rig) finds(what string, o control.ReconcileOptions) (mended bool) {
+func (r *rig) finds(what string, o api.ReconcileRequest) (mended bool) {
 	r.t.Helper()
-	found, err := r.g.Reconcile(r.t.Context(), o)
+	got, err := r.g.Reconcile(r.t.Context(), root, o)
 	r.must(err)
+	found := got.Findings
 	switch {
 	case what == "" && len(found) == 0:
 	case len(found) != 1 || found[0].What != what:
@@ -144,14 +146,14 @@ func TestUnknownSandboxesAreLeftAlone(t *testing.T) {
 	bubble(t, oneHost(4096), func(r *rig) {
 		r.strange(true)
 		time.Sleep(time.Minute)
-		if r.finds("unknown", control.ReconcileOptions{}) {
+		if r.finds("unknown", api.ReconcileRequest{}) {
 			t.Error("stopped")
 		}
 		r.wantHeld(0, 0, 1)
 		if !strings.Contains(r.log.String(), "plimsoll reconcile") {
 			t.Error("nobody was told")
 		}
-		r.finds("unknown", control.ReconcileOptions{StopUnknown: true})
+		r.finds("unknown", api.ReconcileRequest{StopUnknown: true})
 		time.Sleep(time.Millisecond)
 		r.wantHeld(0, 0, 0)
 	})

@@ -96,3 +96,12 @@ func (h handlers) ListReplicas(ctx context.Context, _ ListReplicasRequestObject)
 	list, err := h.gateway.ListReplicas(ctx, who)
 	return ListReplicas200JSONResponse(list), err
 }
+
+func (h handlers) Reconcile(ctx context.Context, q ReconcileRequestObject) (ReconcileResponseObject, error) {
+	who, err := must(ctx, config.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
+	found, err := h.gateway.Reconcile(ctx, who, *q.Body)
+	return Reconcile200JSONResponse(found), err
+}

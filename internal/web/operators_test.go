@@ -20,7 +20,7 @@ var mayCall = map[string]string{
 	"attemptAdmission": "consumer", "heartbeatAdmission": "consumer", "getAdmissionByID": "consumer", "releaseAdmissionByID": "consumer",
 	"listPools": "consumer", "whoami": "",
 	"listHosts": "operator", "getHost": "operator", "getConfig": "operator", "listConfigs": "operator", "listDeeds": "operator",
-	"listReplicas": "operator", "overridePool": "operator", "holdPool": "operator", "resumePool": "operator",
+	"listReplicas": "operator", "overridePool": "operator", "reconcile": "operator", "holdPool": "operator", "resumePool": "operator",
 	"putConfig": "admin", "getAudienceKey": "admin",
 	"redeemTicket": "substrate", "verifyTicket": "substrate", "reportRunning": "substrate",
 }
@@ -34,7 +34,7 @@ var holders = map[string][]string{
 var bodies = map[string]string{
 	"createAdmission": `{"key":"k","class":"chrome"}`, "putConfig": `{"generation":0,"document":"x"}`,
 	"overridePool": `{"cap":1,"for_ms":60000,"reason":"test"}`, "holdPool": `{"reason":"test"}`, "resumePool": `{"reason":"test"}`,
-	"redeemTicket": `{"ticket":"x"}`, "verifyTicket": `{"ticket":"x"}`, "reportRunning": `{"running":[]}`,
+	"reconcile": `{"dry_run":true}`, "redeemTicket": `{"ticket":"x"}`, "verifyTicket": `{"ticket":"x"}`, "reportRunning": `{"running":[]}`,
 }
 
 // TestRoles calls every operation of the contract as everybody.
@@ -294,6 +294,9 @@ func TestOperatorsWithoutAStore(t *testing.T) {
 		{"ConfigAt", "GET", "/v1/config?generation=1", ""},
 		{"Replicas", "GET", "/v1/replicas", ""},
 		{"Now", "GET", "/v1/replicas", ""},
+		{"List", "POST", "/v1/reconcile", bodies["reconcile"]},
+		{"Pulse", "POST", "/v1/reconcile", bodies["reconcile"]},
+		{"Hosts", "POST", "/v1/reconcile", bodies["reconcile"]},
 	} {
 		r.store.breaks(func(call string) error {
 			if call == c.breaks {

@@ -80,6 +80,20 @@ func (s *sabotaged) Now(ctx context.Context) (pool.Time, error) {
 	return s.Store.Now(ctx)
 }
 
+func (s *sabotaged) Pulse(ctx context.Context, heard []string) (p pool.Pulse, err error) {
+	if err := s.broken("Pulse"); err != nil {
+		return p, err
+	}
+	return s.Store.Pulse(ctx, heard)
+}
+
+func (s *sabotaged) Hosts(ctx context.Context) ([]control.HostLease, error) {
+	if err := s.broken("Hosts"); err != nil {
+		return nil, err
+	}
+	return s.Store.Hosts(ctx)
+}
+
 func (s *sabotaged) Override(ctx context.Context, name string, o pool.Override, lasts time.Duration) (v pool.OverrideVerdict, l pool.Limits, err error) {
 	if err := s.broken("Override"); err != nil {
 		return v, l, err

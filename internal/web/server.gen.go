@@ -79,6 +79,9 @@ type ServerInterface interface {
 	// ReportRunning Say what runs of a pool without hosts
 	// (POST /v1/pools/{pool}/running)
 	ReportRunning(w http.ResponseWriter, r *http.Request, pool PoolName)
+	// Reconcile Compare the store, the hosts and the clock, and mend what disagrees
+	// (POST /v1/reconcile)
+	Reconcile(w http.ResponseWriter, r *http.Request)
 	// ListReplicas List the replicas
 	// (GET /v1/replicas)
 	ListReplicas(w http.ResponseWriter, r *http.Request)
@@ -644,6 +647,20 @@ func (siw *ServerInterfaceWrapper) ReportRunning(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// Reconcile operation middleware
+func (siw *ServerInterfaceWrapper) Reconcile(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Reconcile(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListReplicas operation middleware
 func (siw *ServerInterfaceWrapper) ListReplicas(w http.ResponseWriter, r *http.Request) {
 
@@ -843,6 +860,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/configs", wrapper.ListConfigs)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/audit", wrapper.ListDeeds)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/replicas", wrapper.ListReplicas)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/reconcile", wrapper.Reconcile)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/whoami", wrapper.Whoami)
 
 	return m
@@ -3133,6 +3151,111 @@ func (response ReportRunningdefaultApplicationProblemPlusJSONResponse) VisitRepo
 	return err
 }
 
+type ReconcileRequestObject struct {
+	Body *ReconcileJSONRequestBody
+}
+
+type ReconcileResponseObject interface {
+	VisitReconcileResponse(w http.ResponseWriter) error
+}
+
+type Reconcile200JSONResponse Reconciliation
+
+func (response Reconcile200JSONResponse) VisitReconcileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Reconcile400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response Reconcile400ApplicationProblemPlusJSONResponse) VisitReconcileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Reconcile401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response Reconcile401ApplicationProblemPlusJSONResponse) VisitReconcileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Reconcile403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response Reconcile403ApplicationProblemPlusJSONResponse) VisitReconcileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Reconcile503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response Reconcile503ApplicationProblemPlusJSONResponse) VisitReconcileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReconciledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReconciledefaultApplicationProblemPlusJSONResponse) VisitReconcileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListReplicasRequestObject struct {
 }
 
@@ -3593,6 +3716,9 @@ type StrictServerInterface interface {
 	// ReportRunning Say what runs of a pool without hosts
 	// (POST /v1/pools/{pool}/running)
 	ReportRunning(ctx context.Context, request ReportRunningRequestObject) (ReportRunningResponseObject, error)
+	// Reconcile Compare the store, the hosts and the clock, and mend what disagrees
+	// (POST /v1/reconcile)
+	Reconcile(ctx context.Context, request ReconcileRequestObject) (ReconcileResponseObject, error)
 	// ListReplicas List the replicas
 	// (GET /v1/replicas)
 	ListReplicas(ctx context.Context, request ListReplicasRequestObject) (ListReplicasResponseObject, error)
@@ -4194,6 +4320,37 @@ func (sh *strictHandler) ReportRunning(w http.ResponseWriter, r *http.Request, p
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ReportRunningResponseObject); ok {
 		if err := validResponse.VisitReportRunningResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// Reconcile operation middleware
+func (sh *strictHandler) Reconcile(w http.ResponseWriter, r *http.Request) {
+	var request ReconcileRequestObject
+
+	var body ReconcileJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.Reconcile(ctx, request.(ReconcileRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "Reconcile")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReconcileResponseObject); ok {
+		if err := validResponse.VisitReconcileResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
