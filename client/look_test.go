@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/client"
@@ -30,6 +31,24 @@ func TestEveryCall(t *testing.T) {
 		"GET /base/v1/config":  func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Config(ctx)) },
 		"PUT /base/v1/config": func(ctx context.Context, c *client.Client) (bool, error) {
 			return ok(c.PutConfig(ctx, api.ConfigChange{}))
+		},
+		"GET /base/v1/config?generation=7": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.ConfigAt(ctx, 7)) },
+		"GET /base/v1/configs":             func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Configs(ctx, 0)) },
+		"GET /base/v1/audit?limit=5":       func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Audit(ctx, 5)) },
+		"GET /base/v1/replicas":            func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Replicas(ctx)) },
+		"POST /base/v1/pools/a%2Fb/override": func(ctx context.Context, c *client.Client) (bool, error) {
+			return ok(c.OverridePool(ctx, "a/b", 3, time.Hour, "why"))
+		},
+		"POST /base/v1/pools/p/hold":   func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.HoldPool(ctx, "p", 0, "why")) },
+		"POST /base/v1/pools/p/resume": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.ResumePool(ctx, "p", "why")) },
+		"POST /base/v1/pools/p/running": func(ctx context.Context, c *client.Client) (bool, error) {
+			return ok(c.ReportRunning(ctx, "p", api.RunningReport{}))
+		},
+		"POST /base/v1/tickets:redeem": func(ctx context.Context, c *client.Client) (bool, error) {
+			return ok(c.RedeemTicket(ctx, api.TicketRequest{Ticket: "t", Instance: "vm-1"}))
+		},
+		"POST /base/v1/tickets:verify": func(ctx context.Context, c *client.Client) (bool, error) {
+			return ok(c.VerifyTicket(ctx, api.TicketRequest{Ticket: "t"}))
 		},
 	} {
 		virtual(t, func(t *testing.T, ctx context.Context) {

@@ -54,15 +54,18 @@ func (g *Gateway) showPool(l pool.Line, rows []pool.Row, who *config.Consumer) a
 	if l.Limits.Cap != pool.Unlimited {
 		p.Cap, p.Capped = l.Limits.Cap, true
 	}
+	named := func(consumer string) bool { return consumer == who.Name || who.Has(config.RoleOperator) }
 	for _, s := range l.Limits.Stand(l.Held) {
-		p.Shares = append(p.Shares, *showShare(s))
+		if s.Consumer == "" || named(s.Consumer) {
+			p.Shares = append(p.Shares, *showShare(s))
+		}
 	}
 	for _, r := range rows {
 		if r.Pool != l.Name {
 			continue
 		}
 		count(p.Classes, r.Class, r.State)
-		if r.Consumer == who.Name || who.Has(config.RoleOperator) {
+		if named(r.Consumer) {
 			count(p.Consumers, r.Consumer, r.State)
 		}
 	}

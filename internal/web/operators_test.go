@@ -222,7 +222,7 @@ func TestShares(t *testing.T) {
 		}
 	}
 	mine := r.pool("ci", "browser")
-	if len(mine.Consumers) != 1 || mine.Consumers["ci"] != want["ci"] || mine.Busy != 4 || mine.Waiting != 1 {
+	if len(mine.Consumers) != 1 || mine.Consumers["ci"] != want["ci"] || len(mine.Shares) != 1 || mine.Shares[0].Consumer != "ci" || mine.Busy != 4 || mine.Waiting != 1 {
 		t.Errorf("ci sees %+v", mine)
 	}
 	if mine.Placement != api.PlacementNone || mine.Audience != "cloud" || mine.SlotTTLMS != 600_000 || mine.TicketTTLMS != 600_000 {

@@ -323,3 +323,29 @@ func TestSubstratesWithoutAStore(t *testing.T) {
 	r.store.breaks(nil)
 	r.redeem("provider", a.Ticket, "vm-1")
 }
+
+// FuzzSubstrates: no body of a substrate's makes the server panic, boot by a ticket that is
+// none, or answer beside the contract.
+func FuzzSubstrates(f *testing.F) {
+	r := newCloud(f)
+	a := r.admit("ci", "k1", "chrome")
+	paths := []string{"/v1/tickets:verify", "/v1/tickets:redeem", "/v1/pools/browser/running"}
+	for i, seed := range []string{
+		ticketBody(a.Ticket[:len(a.Ticket)-1], "vm-1"), ticketBody("plm1.", ""), fmt.Sprintf(`{"running":[{"id":%q,"epoch":1},{"instance":"vm-1"}],"complete":true}`, a.ID),
+		`{"ticket":null}`, `{"Ticket":"x"}`, `{"running":[null]}`, `{"running":[{"id":"\u0000"}]}`, `[]`, "{\"ticket\":\"\xff\"}",
+	} {
+		f.Add(uint8(i), seed)
+	}
+	f.Fuzz(func(t *testing.T, at uint8, body string) {
+		one := *r
+		one.t = t
+		path := paths[int(at)%len(paths)]
+		got, invalid := one.exchange("provider", "POST", path, body)
+		if got.Status >= 500 && got.Status != 503 {
+			t.Fatalf("%s %q: %d %s", path, body, got.Status, got.Body)
+		}
+		if got.Status < 400 && (strings.HasPrefix(path, "/v1/tickets") && !strings.Contains(body, a.Ticket) || invalid != nil && !lenient(body)) {
+			t.Fatalf("%s %q: %d %s; the contract says %v", path, body, got.Status, got.Body, invalid)
+		}
+	})
+}
