@@ -155,6 +155,11 @@ func (t *tending) hear(ctx context.Context, n host.News) {
 			t.gateway.Log.Warn("a boot was not written; it is when the host is next reconciled", "id", ref.ID, "err", err)
 		}
 	}
+	for _, ref := range n.Reopens {
+		if _, err := t.gateway.Store.Reopen(ctx, ref.ID, ref.Epoch, t.gateway.Passage.BootWithin); err != nil {
+			t.gateway.Log.Warn("an end that keeps its place was not written; it is when the host is next reconciled", "id", ref.ID, "err", err)
+		}
+	}
 	for _, e := range n.Ends {
 		t.ends[host.Ref{ID: e.ID, Epoch: e.Epoch}] = e
 	}

@@ -62,6 +62,13 @@ var disagreements = map[string]disagreement{
 	"a release of what is gone":             {what: "end_unseen", make: func(r *rig) { lapsed(r); r.leaves() }},
 	"a release that its host never heard":   {what: "unreleased", make: func(r *rig) { admitted(r); r.leaves() }},
 	"a boot that was never written":         {what: "boot_unseen", make: func(r *rig) { r.hosts[0].set(func() { r.hosts[0].mute = true }); running(r) }},
+	"an end that keeps its place, unseen": {what: "reopen_unseen", make: func(r *rig) {
+		r.boot(r.admit("k", "keeper"))
+		synctest.Wait()
+		row, h := r.row("k"), r.hosts[0]
+		h.set(func() { h.mute = true })
+		h.step(host.Done{ID: row.ID, Epoch: row.Epoch, Reason: "exit 0"})
+	}},
 	"lost in the store, and alive":          {what: "lost_alive", make: func(r *rig) { running(r); r.over(pool.Lost) }},
 	"a sandbox whose slot was given back":   {what: "superseded", make: func(r *rig) { running(r); r.over(pool.Released) }},
 	"a reservation whose slot was given up": {what: "superseded", make: func(r *rig) { admitted(r); r.over(pool.Expired) }},

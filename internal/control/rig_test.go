@@ -45,6 +45,7 @@ classes:
   - {name: quad, pool: four, memory: 512MiB, reserve_floor: 64MiB}
   - {name: solo, pool: one, memory: 512MiB, reserve_floor: 64MiB}
   - {name: duo, pool: two, memory: 512MiB, reserve_floor: 64MiB}
+  - {name: keeper, pool: one, memory: 512MiB, reserve_floor: 64MiB, hold_on_exit: true}
   - {name: giant, pool: two, memory: 3GiB, stateful: true}
 default_quota: none
 quotas: [{tenant: poor, limit: 1}]
@@ -415,11 +416,11 @@ func (h *fakeHost) step(ev host.Event) host.Answer {
 		h.t.Errorf("host %s after %#v: %v", h.id, ev, err)
 	}
 	answer, stops := fx.Answer, slices.Clone(fx.Stops)
-	n := host.News{Verdict: fx.Answer.Verdict, Ends: slices.Clone(fx.Ends)}
+	n := host.News{Verdict: fx.Answer.Verdict, Ends: slices.Clone(fx.Ends), Reopens: slices.Clone(fx.Reopens)}
 	if e, ok := ev.(host.Track); ok && answer.Denial == "" {
 		n.Tracks = []host.Ref{{ID: e.ID, Epoch: e.Epoch}}
 	}
-	if fx.Publish || len(n.Ends) > 0 || len(n.Tracks) > 0 {
+	if fx.Publish || len(n.Ends)+len(n.Reopens)+len(n.Tracks) > 0 {
 		h.tell(n)
 	}
 	if !h.stays {
@@ -431,10 +432,10 @@ func (h *fakeHost) step(ev host.Event) host.Answer {
 }
 
 func (h *fakeHost) tell(n host.News) {
-	h.news.Verdict = n.Verdict
-	if !h.mute {
-		h.news.Ends, h.news.Tracks = append(h.news.Ends, n.Ends...), append(h.news.Tracks, n.Tracks...)
+	if h.mute {
+		n = host.News{Verdict: n.Verdict}
 	}
+	h.news.Add(n)
 	if h.deaf || h.quiet {
 		return
 	}
