@@ -57,11 +57,11 @@ func (r *rig) strange(boot bool) {
 }
 
 var disagreements = map[string]disagreement{
-	"a slot whose reservation is gone":      {what: "unheld", make: lapsed},
-	"a slot without its sandbox":            {what: "end_unseen", make: func(r *rig) { running(r); r.hosts[0].restart(2000) }},
-	"a release of what is gone":             {what: "end_unseen", make: func(r *rig) { lapsed(r); r.leaves() }},
-	"a release that its host never heard":   {what: "unreleased", make: func(r *rig) { admitted(r); r.leaves() }},
-	"a boot that was never written":         {what: "boot_unseen", make: func(r *rig) { r.hosts[0].set(func() { r.hosts[0].mute = true }); running(r) }},
+	"a slot whose reservation is gone":    {what: "unheld", make: lapsed},
+	"a slot without its sandbox":          {what: "end_unseen", make: func(r *rig) { running(r); r.hosts[0].restart(2000) }},
+	"a release of what is gone":           {what: "end_unseen", make: func(r *rig) { lapsed(r); r.leaves() }},
+	"a release that its host never heard": {what: "unreleased", make: func(r *rig) { admitted(r); r.leaves() }},
+	"a boot that was never written":       {what: "boot_unseen", make: func(r *rig) { r.hosts[0].set(func() { r.hosts[0].mute = true }); running(r) }},
 	"an end that keeps its place, unseen": {what: "reopen_unseen", make: func(r *rig) {
 		r.boot(r.admit("k", "keeper"))
 		synctest.Wait()
