@@ -57,7 +57,7 @@ func (g *Gateway) showPool(l pool.Line, rows []pool.Row, who *config.Consumer) a
 	named := func(consumer string) bool { return consumer == who.Name || who.Has(config.RoleOperator) }
 	for _, s := range l.Limits.Stand(l.Held) {
 		if s.Consumer == "" || named(s.Consumer) {
-			p.Shares = append(p.Shares, *showShare(s))
+			p.Shares = append(p.Shares, wireShare(s))
 		}
 	}
 	for _, r := range rows {
@@ -95,7 +95,12 @@ func showShare(s pool.ShareStanding) *api.ShareStanding {
 	if s.Share == (pool.Share{}) {
 		return nil
 	}
-	out := &api.ShareStanding{Consumer: s.Consumer, Reserved: s.Reserved, Held: s.Held}
+	out := wireShare(s)
+	return &out
+}
+
+func wireShare(s pool.ShareStanding) api.ShareStanding {
+	out := api.ShareStanding{Consumer: s.Consumer, Reserved: s.Reserved, Held: s.Held}
 	if s.Consumer == "" {
 		out.Priority = &s.Priority
 	}
