@@ -41,6 +41,10 @@ func TestLongReports(t *testing.T) {
 		for i := range made {
 			q.Running = append(q.Running, api.RunningSandbox{ID: fmt.Sprint("made-up-", i)})
 		}
+		_, err := r.g.Running(t.Context(), root, "cloud", api.RunningReport{Running: make([]api.RunningSandbox, 10_001)})
+		if refusal, ok := api.AsRefusal(err); !ok || refusal.Code != api.InvalidRequest || !strings.Contains(refusal.Detail, "10000") {
+			t.Error(err)
+		}
 		v, err := r.g.Running(t.Context(), root, "cloud", q)
 		r.must(err)
 		if v.Renewed != many || v.OutOfGateCount != made || len(v.OutOfGate) != 1000 {
