@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
@@ -32,7 +33,7 @@ type Config struct {
 	SampleSandboxes time.Duration
 	Machine         *hostmem.Machine
 	Driver          *driver.Driver
-	Keys            ticket.AudienceKeys // of this host alone
+	Keys            ticket.AudienceKeys // of this host alone; see SetKeys
 	// Register takes a new incarnation from the store's sequence; it is asked only when the
 	// state of an earlier life on this boot is lost.
 	Register func(ctx context.Context, host string) (int64, error)
@@ -46,6 +47,7 @@ type Agent struct {
 	inbox  chan request
 	feeds  feeds
 	booter *booter
+	keys   atomic.Pointer[ticket.AudienceKeys]
 	over   chan struct{} // closed when Run has ended
 
 	// Owned by Run.
@@ -75,6 +77,7 @@ var ErrStopped = errors.New("the host agent has stopped")
 func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a := &Agent{cfg: cfg, clock: hostmem.BootTime, inbox: make(chan request, 256), over: make(chan struct{})}
 	a.booter = newBooter(a)
+	a.SetKeys(cfg.Keys)
 	bootID, err := cfg.Machine.BootID()
 	if err != nil {
 		return nil, fmt.Errorf("tell this boot of the machine from others: %w", err)
@@ -100,6 +103,9 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a.log, a.host = log, host.Restore(cfg.Host, incarnation, a.clock(), records)
 	return a, nil
 }
+
+// SetKeys takes other ticket keys in force, as a step of their rotation.
+func (a *Agent) SetKeys(keys ticket.AudienceKeys) { a.keys.Store(&keys) }
 
 // Run owns the host until ctx ends. Sandboxes go on: the next agent re-adopts them.
 func (a *Agent) Run(ctx context.Context) error {
