@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ErrInUse says that another process has the database open.
@@ -31,7 +32,7 @@ func lockDatabase(path string) (*lockFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %s: lock file: %w", path, err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := take(f); err != nil {
 		return nil, errors.Join(inUse(path, f, err), f.Close())
 	}
 	l := &lockFile{file: f}
@@ -39,6 +40,22 @@ func lockDatabase(path string) (*lockFile, error) {
 		return nil, errors.Join(explain(path)(err), l.release())
 	}
 	return l, nil
+}
+
+// A process that is killed while it starts a child leaves its locks to that child until this
+// has become another program, so a lock that is taken is tried again for a moment.
+const (
+	lockWithin = time.Second
+	lockPause  = 5 * time.Millisecond
+)
+
+func take(f *os.File) error {
+	for deadline := time.Now().Add(lockWithin); ; time.Sleep(lockPause) {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 func inUse(path string, f *os.File, err error) error {
