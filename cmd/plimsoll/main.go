@@ -27,7 +27,10 @@ func main() {
 	}
 	os.Exit(cli.Run(context.Background(), os.Args[1:], cli.Options{
 		Version: version,
-		Extra:   []*cobra.Command{stoppable(up.Command(version)), stoppable(demo.Command(version)), bench.Command(), sim.Command()},
+		Extra: []*cobra.Command{
+			stoppable(up.Command(version)), stoppable(up.ServerCommand(version)), up.StoreCommand(),
+			stoppable(demo.Command(version)), bench.Command(), sim.Command(),
+		},
 	}))
 }
 

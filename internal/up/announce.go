@@ -12,30 +12,39 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/discover"
 )
 
-// announce waits until the host has measured itself, leaves the note for other commands,
-// and says to people what it may promise and what to try.
+// announce waits until the host, if there is one, has measured itself, leaves the note for
+// other commands, and says to people what was brought up and what to try.
 func (u *Up) announce(ctx context.Context) error {
-	view, err := u.firstView(ctx)
-	if err != nil {
-		return err
-	}
+	var view host.View
+	var err error
 	local := u.File.Local
-	url := "http://" + u.api.Addr().String()
-	note := discover.Note{URL: url, TokenFile: u.secrets.tokenFile, Socket: local.AgentSocket()}
+	note := discover.Note{URL: u.url(), TokenFile: u.secrets.tokenFile}
+	if u.hasHost() {
+		note.Socket = local.AgentSocket()
+		if view, err = u.firstView(ctx); err != nil {
+			return err
+		}
+	}
 	if err := note.Write(local.DataDir); err != nil {
 		return err
 	}
 	u.noted = true
-	if fleet := u.gateway.Fleet(); fleet != nil {
-		inForce := *u.File
-		inForce.Fleet = fleet
-		for _, w := range config.Warnings(inForce, view.Limits) {
-			u.Log.Warn(w)
-		}
+	inForce := *u.File
+	inForce.Fleet = u.gateway.Fleet()
+	for _, w := range config.Warnings(inForce, view.Limits) {
+		u.Log.Warn(w)
 	}
-	u.print(view, url)
+	fmt.Fprintf(u.Out, "plimsoll %s is up\n\n", u.Version)
+	if u.hasHost() {
+		u.printHost(view)
+	}
+	u.printPools()
+	u.printWays()
+	u.printTry(view)
 	return nil
 }
+
+func (u *Up) url() string { return "http://" + u.api.Addr().String() }
 
 // firstView is the host's view once it has measured: before that it has nothing to promise.
 func (u *Up) firstView(ctx context.Context) (host.View, error) {
@@ -54,9 +63,8 @@ func (u *Up) firstView(ctx context.Context) (host.View, error) {
 	}
 }
 
-func (u *Up) print(v host.View, url string) {
-	out, local, fleet := u.Out, u.File.Local, u.gateway.Fleet()
-	fmt.Fprintf(out, "plimsoll %s is up\n\n", u.Version)
+func (u *Up) printHost(v host.View) {
+	out, fleet := u.Out, u.gateway.Fleet()
 	fmt.Fprintf(out, "  host      %s, %s admission, enforced, intake %s\n", v.Config.ID, v.Config.Mode, v.Verdict.Intake)
 	fmt.Fprintf(out, "  may promise %s: %s free under the limit %q, less %s of headroom", v.Verdict.Admittable, v.Account.Free, v.Binding, v.Account.Headroom)
 	if n := len(v.Sandboxes); n > 0 {
@@ -64,12 +72,60 @@ func (u *Up) print(v host.View, url string) {
 	}
 	fmt.Fprintln(out)
 	for i := range fleet.Classes {
-		c := &fleet.Classes[i]
-		fmt.Fprintf(out, "  class     %-10s %9s, %s\n", c.Name, c.Memory, fitting(c, v))
+		if c := &fleet.Classes[i]; !fleet.WithoutHosts(c) {
+			fmt.Fprintf(out, "  class     %-10s %9s, %s\n", c.Name, c.Memory, fitting(c, v))
+		}
 	}
-	fmt.Fprintf(out, "  API       %s   (token in %s)\n  boot seam %s\n  data      %s\n\n", url, u.secrets.tokenFile, local.AgentSocket(), local.DataDir)
-	fmt.Fprintf(out, "Try, in another terminal:\n\n  plimsoll %srun --class %s -- sh -c 'echo hello from a sandbox'\n  plimsoll %shost show %s\n\n",
-		u.dataDirFlag(), roomiest(fleet, v), u.dataDirFlag(), v.Config.ID)
+}
+
+// printPools shows what needs no host: of the others the host's room is the figure.
+func (u *Up) printPools() {
+	fleet := u.gateway.Fleet()
+	for i := range fleet.Pools {
+		p := &fleet.Pools[i]
+		switch {
+		case p.Placement == config.NoHost:
+			fmt.Fprintf(u.Out, "  pool      %-10s %s, no host; %s demands the tickets\n", p.Name, slots(p.Cap), p.Audience)
+		case !u.hasHost():
+			fmt.Fprintf(u.Out, "  pool      %-10s %s, on hosts\n", p.Name, slots(p.Cap))
+		}
+	}
+}
+
+func slots(most config.Limit) string {
+	if most == config.None {
+		return "no cap"
+	}
+	return most.String() + " slots"
+}
+
+func (u *Up) printWays() {
+	out, local := u.Out, u.File.Local
+	fmt.Fprintf(out, "  API       %s   (token in %s)\n", u.url(), u.secrets.tokenFile)
+	if u.hasHost() {
+		fmt.Fprintf(out, "  boot seam %s\n", local.AgentSocket())
+	}
+	if _, shared := local.PostgresURL(); shared {
+		fmt.Fprintf(out, "  replica   %s, with others on one PostgreSQL\n", u.replicaID)
+	}
+	fmt.Fprintf(out, "  data      %s\n\n", local.DataDir)
+}
+
+func (u *Up) printTry(v host.View) {
+	fleet := u.gateway.Fleet()
+	if class := roomiest(fleet, v); u.hasHost() && class != "" {
+		fmt.Fprintf(u.Out, "Try, in another terminal:\n\n  plimsoll %srun --class %s -- sh -c 'echo hello from a sandbox'\n  plimsoll %shost show %s\n\n",
+			u.dataDirFlag(), class, u.dataDirFlag(), v.Config.ID)
+		return
+	}
+	for i := range fleet.Classes {
+		if c := &fleet.Classes[i]; fleet.WithoutHosts(c) {
+			fmt.Fprintf(u.Out, "Try, in another terminal:\n\n  curl -H \"Authorization: Bearer $(cat %s)\" -H 'Content-Type: application/json' \\\n    -d '{\"key\": \"first\", \"class\": \"%s\"}' %s/v1/admissions\n  plimsoll %spools\n\n",
+				u.secrets.tokenFile, c.Name, u.url(), u.dataDirFlag())
+			return
+		}
+	}
+	fmt.Fprintf(u.Out, "Try, in another terminal:\n\n  plimsoll %spools\n\n", u.dataDirFlag())
 }
 
 // dataDirFlag is what other commands need to find this one.
@@ -81,13 +137,23 @@ func (u *Up) dataDirFlag() string {
 }
 
 // roomiest is the class of which most would fit now, the smallest of those: the one to try.
+// It is empty when no class is for hosts.
 func roomiest(f *config.Fleet, v host.View) string {
-	best := &f.Classes[0]
+	var best *config.Class
 	for i := range f.Classes {
 		c := &f.Classes[i]
+		switch {
+		case f.WithoutHosts(c):
+			continue
+		case best == nil:
+			best = c
+		}
 		if n := cmp.Compare(room(c, v), room(best, v)); n > 0 || n == 0 && c.Memory < best.Memory {
 			best = c
 		}
+	}
+	if best == nil {
+		return ""
 	}
 	return best.Name
 }

@@ -14,44 +14,95 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/discover"
 )
 
+// flags are those of both commands.
+type flags struct{ path, listen, level string }
+
+func (f *flags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.path, "config", "", "configuration `file`; see plimsoll config example")
+	c.Flags().StringVar(&f.listen, "listen", "", "`address` of the API, such as 127.0.0.1:7070; port 0 takes a free one")
+	c.Flags().StringVar(&f.level, "log", "info", "what to log on standard error: debug, info, warn or error")
+}
+
+// options reads what the flags name.
+func (f *flags) options(c *cobra.Command, version string) (Options, error) {
+	dir := ""
+	if flag := c.Flags().Lookup("data-dir"); flag != nil && flag.Changed {
+		dir = flag.Value.String()
+	}
+	file, err := load(f.path, dir, f.listen)
+	if err != nil {
+		return Options{}, err
+	}
+	log, err := newLog(c.ErrOrStderr(), f.level)
+	return Options{File: file, Path: f.path, Version: version, Out: c.OutOrStdout(), Log: log}, err
+}
+
 // Command is `plimsoll up`.
 func Command(version string) *cobra.Command {
-	var path, listen, level string
+	var f flags
 	c := &cobra.Command{
 		Use:   "up",
-		Short: "Run a replica, this machine's agent and a SQLite store in one process",
+		Short: "Run a replica, this machine's agent and a store in one process",
 		Long: `Run a replica, this machine's agent and a SQLite store in one process.
 
 Without a configuration it makes a data directory, keys and a token, and prints what
 this host may promise and a command to try. Sandboxes outlive it: the next start
-re-adopts them.
+re-adopts them. With a configuration that has no host section it runs no agent: pools
+with placement: none need none.
 
 Every local setting of the configuration has an environment variable, as host.budget has
 PLIMSOLL_HOST_BUDGET; variables win over the file, and flags over both. The fleet section
 counts at the first start only: later plimsoll config apply changes what is in force.`,
 		Example: `  plimsoll up
   plimsoll up --config plimsoll.yaml
-  PLIMSOLL_HOST_BUDGET=4GiB plimsoll up --data-dir ./state --listen 127.0.0.1:0`,
+  PLIMSOLL_HOST_BUDGET=4GiB plimsoll up --data-dir ./state --listen 127.0.0.1:0
+  plimsoll config example --no-hosts > two.yaml && plimsoll up --config two.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			dir := ""
-			if f := c.Flags().Lookup("data-dir"); f != nil && f.Changed {
-				dir = f.Value.String()
-			}
-			file, err := load(path, dir, listen)
+			o, err := f.options(c, version)
 			if err != nil {
 				return err
 			}
-			log, err := newLog(c.ErrOrStderr(), level)
-			if err != nil {
-				return err
-			}
-			return Run(c.Context(), Options{File: file, Path: path, Version: version, Out: c.OutOrStdout(), Log: log})
+			return Run(c.Context(), o)
 		},
 	}
-	c.Flags().StringVar(&path, "config", "", "configuration `file`; see plimsoll config example")
-	c.Flags().StringVar(&listen, "listen", "", "`address` of the API, such as 127.0.0.1:7070; port 0 takes a free one")
-	c.Flags().StringVar(&level, "log", "info", "what to log on standard error: debug, info, warn or error")
+	f.add(c)
+	return c
+}
+
+// ServerCommand is `plimsoll server`.
+func ServerCommand(version string) *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:   "server --config FILE",
+		Short: "Run a replica without an agent; any number at once on one PostgreSQL",
+		Long: `Run a replica without an agent: it answers the API over the store of the configuration.
+
+Any number of them run side by side on one PostgreSQL (store: postgres://user@host/database)
+and any of them may be killed: whoever asks the next one finds all as it was. They share
+the ticket keys (keys: FILE, the same everywhere) and each has a data directory of its own.
+The schema is made and changed by plimsoll store migrate alone.
+
+While the store cannot be reached it answers 503 unavailable and tries on; /healthz says
+that it lives and /readyz that it is not ready. A host section of the file is passed over.`,
+		Example: `  plimsoll store migrate --config plimsoll.yaml
+  plimsoll keyring create --keys /etc/plimsoll/keys.json
+  plimsoll server --config plimsoll.yaml
+  plimsoll server --config plimsoll.yaml --data-dir /var/lib/plimsoll-2 --listen 127.0.0.1:7071`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.path == "" {
+				return errors.New("no configuration was named; give it with --config FILE, as plimsoll config example shows one")
+			}
+			o, err := f.options(c, version)
+			if err != nil {
+				return err
+			}
+			o.File.Local.Host = nil
+			return Run(c.Context(), o)
+		},
+	}
+	f.add(c)
 	return c
 }
 
@@ -77,9 +128,6 @@ func load(path, dataDir, listen string) (*config.File, error) {
 	}
 	if listen != "" {
 		file.Local.Listen = listen
-	}
-	if file.Local.Host == nil {
-		return nil, errors.New("the configuration has no host section; plimsoll up runs this machine's agent: add host: {}")
 	}
 	var err error
 	file.Local.DataDir, err = filepath.Abs(file.Local.DataDir)

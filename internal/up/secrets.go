@@ -9,15 +9,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/internal/keyring"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
-// secrets lie in the data directory, outside the store, readable by their owner alone.
+// secrets lie in files outside the store, readable by their owner alone.
 type secrets struct {
-	keys      ticket.Keyring
-	token     string // of the consumer that whoever can read tokenFile is
+	keys      ticket.Keyring  // as they were at the start
+	reader    *keyring.Reader // of what follows
+	token     string          // of the consumer that whoever can read tokenFile is
 	tokenFile string
 }
 
@@ -25,15 +28,11 @@ type secrets struct {
 const LocalConsumer = "local"
 
 // openSecrets reads the keys and the token, or makes them.
-func openSecrets(dir string) (secrets, error) {
-	s := secrets{tokenFile: filepath.Join(dir, "token")}
-	keysFile := filepath.Join(dir, "keys.json")
-	data, err := readOrMake(keysFile, makeKeys)
-	if err != nil {
+func openSecrets(local *config.Local) (secrets, error) {
+	s := secrets{tokenFile: filepath.Join(local.DataDir, "token")}
+	var err error
+	if s.reader, s.keys, err = openKeys(local); err != nil {
 		return s, err
-	}
-	if s.keys, err = ticket.ParseKeyring(data); err != nil {
-		return s, fmt.Errorf("read the ticket keys in %s: %w; restore the file from a backup, or remove it: new keys are made then, and every ticket that was given out and not redeemed boots nothing", keysFile, err)
 	}
 	token, err := readOrMake(s.tokenFile, func() ([]byte, error) { return []byte("plt_" + rand.Text() + "\n"), nil })
 	if err != nil {
@@ -45,18 +44,24 @@ func openSecrets(dir string) (secrets, error) {
 	return s, nil
 }
 
-func makeKeys() ([]byte, error) {
-	secret := make([]byte, 32)
-	rand.Read(secret)
-	root, err := ticket.NewRoot("k1", ticket.Signing, secret)
-	if err != nil {
-		return nil, err
+// openKeys reads the ticket keys. They are made where there are none, but not for a store
+// that other replicas share: what one of them mints would be forged to the others.
+func openKeys(local *config.Local) (*keyring.Reader, ticket.Keyring, error) {
+	path := local.KeysFile()
+	r, ring, err := keyring.Open(path)
+	_, embedded := local.SQLitePath()
+	switch {
+	case err == nil:
+		return r, ring, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, ring, fmt.Errorf("%w; restore the file from a backup, or remove it: new keys are made then, and every ticket that was given out and not redeemed boots nothing", err)
+	case !embedded:
+		return nil, ring, fmt.Errorf("there are no ticket keys in %s, and all replicas of one store need the same; copy the file of another replica there, or make the first one with plimsoll keyring create --keys %s", path, path)
 	}
-	ring, err := ticket.NewKeyring(root)
-	if err != nil {
-		return nil, err
+	if _, err := keyring.Create(path, time.Now()); err != nil {
+		return nil, ring, err
 	}
-	return ring.EncodeFile()
+	return keyring.Open(path)
 }
 
 // readOrMake returns a file's contents, made and synced first if there is no such file: a

@@ -36,24 +36,28 @@ func TestWhatStandsAgainstAStart(t *testing.T) {
 			}
 			s.t.Cleanup(func() { l.Close() })
 		}, []string{"address already in use", "--listen"}},
-		"the address is none":             {func(s *site) { s.args = []string{"--listen", "nonsense"} }, []string{"nonsense"}},
-		"the data directory is a file":    {func(s *site) { os.WriteFile(s.data, nil, 0o600) }, []string{"data directory", "--data-dir"}},
-		"it may not be made":              {func(s *site) { os.Chmod(s.dir, 0o755); s.uid = 65534 }, []string{"permission denied", "--data-dir"}},
-		"it may not be written":           {func(s *site) { os.Mkdir(s.data, 0o755); s.uid = 65534 }, []string{"permission denied", "uid 65534", "--data-dir"}},
-		"the database is no database":     {func(s *site) { s.put("plimsoll.db", strings.Repeat("garbage ", 1000)) }, []string{"not a SQLite database", "check the path"}},
-		"the database is a directory":     {func(s *site) { os.MkdirAll(s.data+"/plimsoll.db", 0o700) }, []string{"plimsoll.db"}},
-		"the keys are garbage":            {func(s *site) { s.put("keys.json", "{nonsense") }, []string{"keys.json", "backup"}},
-		"the keys are empty":              {func(s *site) { s.put("keys.json", "") }, []string{"keys.json", "backup"}},
-		"the token is short":              {func(s *site) { s.put("token", "x\n") }, []string{"too short", "remove the file"}},
-		"the token is a directory":        {func(s *site) { os.MkdirAll(s.data+"/token", 0o700) }, []string{"token", "readable"}},
-		"the socket's path is too long":   {func(s *site) { s.set("PLIMSOLL_HOST_SOCKET", "/tmp/"+strings.Repeat("x", 110)) }, []string{"115 bytes", "host.socket"}},
-		"the data directory's is":         {func(s *site) { s.args = []string{"--data-dir", s.dir + "/" + strings.Repeat("x", 110)} }, []string{"shorter than 108", "host.socket"}},
-		"the socket's path is a file":     {func(s *site) { s.set("PLIMSOLL_HOST_SOCKET", "/etc/hostname") }, []string{"is no socket", "another path"}},
-		"the store is PostgreSQL":         {func(s *site) { s.set("PLIMSOLL_STORE", "postgres://u:geheim@h/d") }, []string{"SQLite only", "store: sqlite"}},
+		"the address is none":           {func(s *site) { s.args = []string{"--listen", "nonsense"} }, []string{"nonsense"}},
+		"the data directory is a file":  {func(s *site) { os.WriteFile(s.data, nil, 0o600) }, []string{"data directory", "--data-dir"}},
+		"it may not be made":            {func(s *site) { os.Chmod(s.dir, 0o755); s.uid = 65534 }, []string{"permission denied", "--data-dir"}},
+		"it may not be written":         {func(s *site) { os.Mkdir(s.data, 0o755); s.uid = 65534 }, []string{"permission denied", "uid 65534", "--data-dir"}},
+		"the database is no database":   {func(s *site) { s.put("plimsoll.db", strings.Repeat("garbage ", 1000)) }, []string{"not a SQLite database", "check the path"}},
+		"the database is a directory":   {func(s *site) { os.MkdirAll(s.data+"/plimsoll.db", 0o700) }, []string{"plimsoll.db"}},
+		"the keys are garbage":          {func(s *site) { s.put("keys.json", "{nonsense") }, []string{"keys.json", "backup"}},
+		"the keys are empty":            {func(s *site) { s.put("keys.json", "") }, []string{"keys.json", "backup"}},
+		"the token is short":            {func(s *site) { s.put("token", "x\n") }, []string{"too short", "remove the file"}},
+		"the token is a directory":      {func(s *site) { os.MkdirAll(s.data+"/token", 0o700) }, []string{"token", "readable"}},
+		"the socket's path is too long": {func(s *site) { s.set("PLIMSOLL_HOST_SOCKET", "/tmp/"+strings.Repeat("x", 110)) }, []string{"115 bytes", "host.socket"}},
+		"the data directory's is":       {func(s *site) { s.args = []string{"--data-dir", s.dir + "/" + strings.Repeat("x", 110)} }, []string{"shorter than 108", "host.socket"}},
+		"the socket's path is a file":   {func(s *site) { s.set("PLIMSOLL_HOST_SOCKET", "/etc/hostname") }, []string{"is no socket", "another path"}},
+		"PostgreSQL without keys":       {func(s *site) { s.set("PLIMSOLL_STORE", "postgres://u:geheim@h/d") }, []string{"no ticket keys", "keyring create"}},
+		"PostgreSQL at no address": {func(s *site) {
+			s.put("keys.json", keysFile)
+			s.set("PLIMSOLL_STORE", "postgres://u:geheim@h:port/d")
+		}, []string{"not understood"}},
+		"the replica's id is none":        {func(s *site) { s.put("replica_id", "a b\n") }, []string{"replica_id", "remove the file"}},
 		"the file is not there":           {func(s *site) { s.args = []string{"--config", "/no/such.yaml"} }, []string{"/no/such.yaml"}},
 		"the file has faults":             {func(s *site) { s.write("lisen: x\nfleet:\n  default_quota: nine\n") }, []string{"plimsoll.yaml:1:", "plimsoll.yaml:3:"}},
 		"the file has no fleet":           {func(s *site) { s.write("listen: 127.0.0.1:0\nhost: {}\n") }, []string{"plimsoll.yaml", "no fleet section", "config example"}},
-		"the file has no host":            {func(s *site) { s.bare(); s.write("listen: 127.0.0.1:0\n") }, []string{"host section", "host: {}"}},
 		"a variable is wrong":             {func(s *site) { s.set("PLIMSOLL_HOST_BUDGET", "lots") }, []string{"PLIMSOLL_HOST_BUDGET", "lots"}},
 		"--log is wrong":                  {func(s *site) { s.args = []string{"--log", "loud"} }, []string{"--log loud", "debug, info, warn or error"}},
 		"an argument too many":            {func(s *site) { s.args = []string{"now"} }, []string{"now"}},
@@ -81,6 +85,9 @@ func TestWhatStandsAgainstAStart(t *testing.T) {
 		})
 	}
 }
+
+// keysFile is one of keys, for tests alone.
+const keysFile = `{"version": 1, "roots": [{"id": "k1", "state": "signing", "secret": "MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY="}]}`
 
 // put writes a file of the data directory.
 func (s *site) put(name, text string) {

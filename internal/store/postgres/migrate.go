@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -32,6 +33,28 @@ func Status(ctx context.Context, dsn string) (Schema, error) {
 		return err
 	})
 	return s, err
+}
+
+// Script is the SQL that Migrate would run on a schema of a version, for people to read; ""
+// when there is none.
+func Script(version int) (string, error) {
+	dir, err := known()
+	if err != nil {
+		return "", err
+	}
+	names, err := fs.Glob(dir, "*.sql")
+	if err != nil || version >= len(names) {
+		return "", err
+	}
+	var out strings.Builder
+	for _, name := range names[version:] {
+		text, err := fs.ReadFile(dir, name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&out, "-- migration %s\n%s\n", name, text)
+	}
+	return out.String(), nil
 }
 
 // Migrate brings the schema up to date, and says what it is then. Of several who do so at

@@ -76,6 +76,12 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// Check says whether a connection string is understood, without connecting.
+func Check(dsn string) error {
+	_, err := parse(dsn)
+	return err
+}
+
 func parse(dsn string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {

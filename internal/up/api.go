@@ -1,0 +1,82 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/internal/web"
+)
+
+// front is what the API's listener serves: at first that the store is waited for.
+type front struct {
+	mu      sync.Mutex // guards what follows
+	handler http.Handler
+	stop    func() // answers what is held
+	closed  bool
+}
+
+// open lets the replica answer from now on.
+func (f *front) open(h http.Handler, stop func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.handler, f.stop = h, stop
+	if f.closed {
+		stop()
+	}
+}
+
+// close answers every held call, so that callers turn to another address.
+func (f *front) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	if f.stop != nil {
+		f.stop()
+	}
+}
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	h := f.handler
+	f.mu.Unlock()
+	if h == nil {
+		h = web.WithoutStore()
+	}
+	h.ServeHTTP(w, r)
+}
+
+const stopWithin = 2 * time.Second
+
+// serveAPI answers until ctx ends; then every held long poll is answered before it closes.
+func (u *Up) serveAPI(ctx context.Context) error {
+	server := &http.Server{
+		Handler: &u.front, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(u.Log.Handler(), slog.LevelDebug),
+	}
+	stopped := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		u.front.close()
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+		defer cancel()
+		stopped <- closeAll(server, server.Shutdown(closing))
+	}()
+	if err := server.Serve(u.api); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the API: %w", err)
+	}
+	return <-stopped
+}
+
+// closeAll ends what a shutdown waited for in vain: a connection on which nothing was ever
+// asked would keep a process from ending that has answered all its callers.
+func closeAll(server *http.Server, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return server.Close()
+	}
+	return err
+}

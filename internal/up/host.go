@@ -1,0 +1,80 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/plimsoll-project/plimsoll/internal/agent"
+	"github.com/plimsoll-project/plimsoll/internal/driver"
+	"github.com/plimsoll-project/plimsoll/internal/hostmem"
+	"github.com/plimsoll-project/plimsoll/ticket"
+)
+
+// measure finds out what this machine is.
+func (u *Up) measure() (err error) {
+	local := u.File.Local
+	if u.machine, err = hostmem.Discover("/"); err != nil {
+		return err
+	}
+	u.driver, err = driver.New(driver.Config{
+		Machine: u.machine, Parent: local.AgentCgroup(), Dir: filepath.Join(local.DataDir, "logs"), Grace: local.Host.StopGrace,
+	})
+	if err != nil {
+		return err
+	}
+	for _, w := range u.driver.Warnings() {
+		u.Log.Warn(w)
+	}
+	return nil
+}
+
+// startAgent makes this machine's agent and starts it. One that remembers its former life
+// does not need the store for that: what runs is re-adopted, and what was promised boots.
+func (u *Up) startAgent(ctx, late context.Context, parts *errgroup.Group) error {
+	local := u.File.Local
+	keys, err := u.secrets.keys.Audience(local.HostID())
+	if err != nil {
+		return fmt.Errorf("derive the host's keys: %w", err)
+	}
+	u.agent, err = agent.New(ctx, agent.Config{
+		Host: local.HostConfig(runtime.NumCPU(), nil), Budget: local.Host.Budget,
+		Dir: local.DataDir, Socket: local.AgentSocket(),
+		SampleLimits: local.Host.SampleLimits, SampleSandboxes: local.Host.SampleSandboxes,
+		Machine: u.machine, Driver: u.driver, Keys: keys, Register: u.register, Log: u.Log,
+	})
+	if err != nil {
+		return err
+	}
+	err = u.keys.use(func(ring ticket.Keyring) error {
+		own, err := ring.Audience(local.HostID())
+		if err == nil {
+			u.agent.SetKeys(own)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if u.seam, err = u.agent.Listen(); err != nil {
+		return err
+	}
+	parts.Go(func() error { return u.agent.Run(late) })
+	parts.Go(func() error { return u.agent.Serve(late, u.seam) })
+	return nil
+}
+
+// register takes the host's incarnation from the store, once that is there.
+func (u *Up) register(ctx context.Context, host string) (incarnation int64, err error) {
+	if err := u.awaitStore(ctx); err != nil {
+		return 0, err
+	}
+	err = u.persist(ctx, "the host's registration", func(ctx context.Context) (err error) {
+		incarnation, err = u.store.Register(ctx, host)
+		return err
+	})
+	return incarnation, err
+}
