@@ -50,6 +50,7 @@ func TestMain(m *testing.M) {
 // site is one machine's `plimsoll up`: its data directory, and the process while it runs.
 type site struct {
 	t      *testing.T
+	verb   string // "server" for a replica alone
 	dir    string
 	data   string
 	env    []string
@@ -91,7 +92,7 @@ func newSite(t *testing.T) *site {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	os.Chmod(dir, 0o777)
-	s := &site{t: t, dir: dir, data: filepath.Join(dir, "data"), port: freePort(t)}
+	s := &site{t: t, verb: "up", dir: dir, data: filepath.Join(dir, "data"), port: freePort(t)}
 	s.parent = fmt.Sprintf("plimsoll-test-%d/%s", os.Getpid(), filepath.Base(dir))
 	s.set("PLIMSOLL_HOST_ID", "h1")
 	s.set("PLIMSOLL_HOST_BUDGET", "1GiB")
@@ -171,7 +172,7 @@ func (s *site) begin() {
 		s.t.Fatal(err)
 	}
 	s.stdout, s.stderr, s.ended = new(output), new(output), make(chan struct{})
-	s.cmd = exec.Command(path, append([]string{"up"}, s.args...)...)
+	s.cmd = exec.Command(path, append([]string{s.verb}, s.args...)...)
 	s.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir}, s.env...)
 	s.cmd.Dir = "/"
 	s.cmd.Stdout, s.cmd.Stderr = s.stdout, s.stderr
@@ -195,7 +196,7 @@ func (s *site) up() {
 			s.t.Fatalf("it ended: %s", s.stderr)
 		default:
 		}
-		return strings.Contains(s.stdout.String(), "plimsoll up --help") || strings.Contains(s.stdout.String(), "host show")
+		return strings.Contains(s.stdout.String(), "Try, in another terminal")
 	})
 }
 

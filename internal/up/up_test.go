@@ -98,17 +98,6 @@ func (s *site) put(name, text string) {
 	}
 }
 
-// bare leaves the host out of the environment.
-func (s *site) bare() {
-	var kept []string
-	for _, e := range s.env {
-		if !strings.HasPrefix(e, "PLIMSOLL_HOST_") {
-			kept = append(kept, e)
-		}
-	}
-	s.env = kept
-}
-
 // fullDisk makes the data directory a disk of 256 KiB, all but some of it used.
 func (s *site) fullDisk(free int64) {
 	s.t.Helper()
@@ -169,7 +158,7 @@ func TestTwoOnOneDataDirectory(t *testing.T) {
 		"the same store": nil,
 		"another store":  {"PLIMSOLL_STORE=sqlite:" + filepath.Join(s.dir, "other.db")},
 	} {
-		other := &site{t: t, dir: s.dir, data: s.data, parent: s.parent, env: append(s.env, append(env, "PLIMSOLL_LISTEN=127.0.0.1:0")...)}
+		other := &site{t: t, verb: "up", dir: s.dir, data: s.data, parent: s.parent, env: append(s.env, append(env, "PLIMSOLL_LISTEN=127.0.0.1:0")...)}
 		t.Log(name, other.fails("in use", "--data-dir"))
 	}
 	elsewhere := newSite(t)
