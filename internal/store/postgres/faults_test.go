@@ -62,7 +62,7 @@ func TestSessionsEnded(t *testing.T) {
 }
 
 // endSessions ends the sessions that use this test's schema.
-func endSessions(t *testing.T, dsn string) {
+func endSessions(t testing.TB, dsn string) {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {

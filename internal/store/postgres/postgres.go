@@ -48,6 +48,7 @@ type Options struct {
 // Store is a control.Store in a PostgreSQL database.
 type Store struct {
 	*sqlcore.Store
+	db   *database
 	news *news
 }
 
@@ -115,7 +116,7 @@ func open(ctx context.Context, connections *pgxpool.Pool, o Options) (*Store, er
 	if err != nil {
 		return nil, err
 	}
-	return &Store{core, n}, nil
+	return &Store{core, db, n}, nil
 }
 
 // Run is the writer, and hears and tells what replicas tell each other.

@@ -40,9 +40,13 @@ func freshOf(t testing.TB, dir fs.FS) storetest.Opened {
 	if _, err := migrateTo(t.Context(), dsn, dir); err != nil {
 		t.Fatal(err)
 	}
-	return storetest.Opened{Clock: clock, Shared: true, Open: func(t testing.TB) control.Store {
-		return opened(t, dsn, Options{Clock: clock.Now})
-	}}
+	dsn += separator(dsn) + fmt.Sprintf("application_name=test%x", rand.Uint64())
+	return storetest.Opened{
+		Clock: clock, Shared: true,
+		Open:    func(t testing.TB) control.Store { return opened(t, dsn, Options{Clock: clock.Now}) },
+		Halting: func(t testing.TB) control.Store { return halting(t, dsn, Options{Clock: clock.Now}) },
+		Disturb: func(t testing.TB) { endSessions(t, dsn) },
+	}
 }
 
 // opened opens a store and runs its writer until the test ends.
@@ -52,6 +56,12 @@ func opened(t testing.TB, dsn string, o Options) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	run(t, s)
+	return s
+}
+
+func run(t testing.TB, s *Store) {
+	t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(context.Background()) }()
 	t.Cleanup(func() {
@@ -62,7 +72,6 @@ func opened(t testing.TB, dsn string, o Options) *Store {
 			t.Error(err)
 		}
 	})
-	return s
 }
 
 // freshSchema makes a schema of the test's own, brings it up to date, and drops it in the end.

@@ -17,6 +17,11 @@ type Opened struct {
 	// Open opens the database, again if it was open before, and runs its writer until the
 	// test ends. A store of one writer closes the former one first.
 	Open func(testing.TB) control.Store
+	// Halting opens the database for a store that stops in the middle of its transactions now
+	// and then, for longer than the server waits for it; nil: there is none.
+	Halting func(testing.TB) control.Store
+	// Disturb does to the database, once, what production does; nil: nothing.
+	Disturb func(testing.TB)
 	// Shared says that several stores may be open on the database at once.
 	Shared bool
 }
@@ -34,6 +39,7 @@ func Run(t *testing.T, fresh func(testing.TB) Opened) {
 	t.Run("churn below the cap", func(t *testing.T) { testChurn(t, fresh(t)) })
 	t.Run("crowd", func(t *testing.T) { testCrowd(t, fresh(t)) })
 	t.Run("burst against a share", func(t *testing.T) { testBurstAgainstAShare(t, fresh(t)) })
+	t.Run("linear", func(t *testing.T) { testLinear(t, fresh(t)) })
 	t.Run("gone callers", func(t *testing.T) { testGoneCallers(t, fresh(t)) })
 	t.Run("close", func(t *testing.T) { testClose(t, fresh(t)) })
 }
