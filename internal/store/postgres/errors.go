@@ -83,10 +83,10 @@ func unknown(err error) bool {
 	return ok && (strings.HasPrefix(pgErr.Code, "0A") || strings.HasPrefix(pgErr.Code, "42"))
 }
 
-// locked says that a table was in use for as long as a migration waits for it.
+// locked says that tables were in use for as long as a migration waits for them, or crosswise.
 func locked(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pgErr.Code == lockNotAvailable
+	return ok && (pgErr.Code == lockNotAvailable || pgErr.Code == deadlockDetected)
 }
 
 // madeTwice says that another migrator made the same table, or took the same version, at the same moment.

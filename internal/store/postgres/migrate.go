@@ -67,6 +67,12 @@ func Migrate(ctx context.Context, dsn string) (Schema, error) {
 	return migrateTo(ctx, dsn, dir)
 }
 
+// makeVersions makes the table that the versions are counted in, and gives the one that a
+// program of version 1 made its second column. Both stand outside of the migrations, of which
+// each holds the row of its version while others wait for it.
+const makeVersions = `CREATE TABLE IF NOT EXISTS schema_version (version bigint PRIMARY KEY, oldest_program bigint);
+ALTER TABLE schema_version ADD COLUMN IF NOT EXISTS oldest_program bigint`
+
 // migrateTo is Migrate for a program that knows the migrations of dir.
 func migrateTo(ctx context.Context, dsn string, dir fs.FS) (Schema, error) {
 	var s Schema
@@ -75,9 +81,7 @@ func migrateTo(ctx context.Context, dsn string, dir fs.FS) (Schema, error) {
 			_, err := conn.PgConn().Exec(ctx, text).ReadAll()
 			return err
 		}
-		err := tried(func() error {
-			return script(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version bigint PRIMARY KEY)")
-		})
+		err := tried(func() error { return script(ctx, makeVersions) })
 		for more := true; err == nil && more; {
 			err = tried(func() (err error) {
 				more, err = step(ctx, conn, dir, script)
@@ -118,8 +122,9 @@ func (s session) Query(ctx context.Context, query string, args ...any) (sqlcore.
 
 const migrateTries = 5
 
-// tried tries again what another migrator did at the same moment, and what a table in use
-// kept from being locked: who waits for a lock keeps all others waiting behind it.
+// tried tries again what another migrator did at the same moment, and what tables in use
+// kept from being locked: who waits for a lock keeps all others waiting behind it, so that
+// none waits long.
 func tried(do func() error) error {
 	var err error
 	for range migrateTries {

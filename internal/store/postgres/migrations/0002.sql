@@ -4,9 +4,6 @@
 -- aside (stand_at) is therefore not among them yet: that program keeps the column when it
 -- moves a row on; whoever reads takes it for void then.
 
--- The oldest version whose program may run on this one; of version 1 its own.
-ALTER TABLE schema_version ADD COLUMN oldest_program bigint;
-
 ALTER TABLE settings ADD COLUMN ceiling bigint NOT NULL DEFAULT 0 CHECK (ceiling >= -1);
 
 ALTER TABLE pools ADD COLUMN shares text NOT NULL DEFAULT '[]'; -- JSON
