@@ -78,6 +78,48 @@ func (s *scan) fits(w word, a gate.Ask, o PickOptions) bool {
 	return ok
 }
 
+// could says whether a host that was heard and is open could hold an ask, were it empty.
+func (s *scan) could(w word, a gate.Ask) bool {
+	ok := w.valid && w.Intake == Open && s.now-w.at < s.opts.Silent && gate.Need(a, w.Mode) <= w.MaxAsk
+	for _, l := range a.Labels {
+		ok = ok && slices.Contains(w.Labels, l)
+	}
+	for _, name := range dimNames {
+		is := func(d gate.Dim) bool { return d.Name == name }
+		size := slices.IndexFunc(w.Limits, is)
+		switch {
+		case size >= 0:
+			ok = ok && a.Takes(name) <= w.Limits[size].N
+		case !slices.ContainsFunc(w.Dims, is):
+			ok = ok && !slices.ContainsFunc(a.Dims, func(d gate.Dim) bool { return d.Name == name && d.N > 0 })
+		}
+	}
+	return ok
+}
+
+// stands returns the hosts that may be asked to set memory aside.
+func (s *scan) stands(now time.Duration, a gate.Ask, prefer string) (ids []string) {
+	s.now = max(s.now, now)
+	if w, known := s.words[prefer]; known && s.could(w, a) {
+		return []string{prefer}
+	}
+	var most gate.Bytes
+	for id, w := range s.words {
+		if w.Standing || !s.could(w, a) {
+			continue
+		}
+		room, _, _, _ := s.left(w)
+		room = max(room, -gate.MiB) // as far below as the index looks
+		if ids == nil || room.FloorMiB() > most.FloorMiB() {
+			ids, most = nil, room
+		}
+		if room.FloorMiB() == most.FloorMiB() {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 func (s *scan) bucket(w word) int64 {
 	_, free, cpu, _ := s.left(w)
 	score := gate.Score(s.opts.Weights, cpu, free, w.StreamRestore)
@@ -149,7 +191,7 @@ func (r *rig) verdict(p *tape) Verdict {
 		Host: fmt.Sprintf("h%d", p.n(9)), Incarnation: int64(p.n(2)), Sequence: r.seq - int64(p.n(3)),
 		Limit: 64 * gate.GiB, MaxAsk: 60 * gate.GiB, CPUFreeMilli: int64(p.n(20)) * 700,
 		Admittable: gate.Bytes(p.n(12)) * 700 * gate.MiB, Free: gate.Bytes(p.n(12)) * gate.GiB,
-		StreamRestore: p.n(2) == 1, Mode: gate.Mode(p.n(2)),
+		StreamRestore: p.n(2) == 1, Mode: gate.Mode(p.n(2)), Standing: p.n(3) == 1,
 	}
 	switch p.n(12) {
 	case 0:
@@ -162,6 +204,9 @@ func (r *rig) verdict(p *tape) Verdict {
 		v.Labels = append(v.Labels, zones[2], zones[p.n(2)])
 	case 4, 5:
 		v.Dims = []gate.Dim{{Name: dimNames[p.n(2)], N: int64(p.n(4))}}
+		if size := int64(p.n(5)); size > 0 {
+			v.Limits = []gate.Dim{{Name: v.Dims[0].Name, N: v.Dims[0].N + size - 1}}
+		}
 	}
 	return v
 }
@@ -201,12 +246,29 @@ func (r *rig) step(p *tape) {
 		}
 	case 5:
 		r.forget(fmt.Sprintf("h%d", p.n(9)))
+	case 6:
+		a, o := r.ask(p)
+		r.pickStand(a, o.Prefer+o.Require)
 	default:
 		a, o := r.ask(p)
 		r.pick(a, o, p.n(2) == 0)
 	}
 	if err := r.table.CheckInvariants(); err != nil {
 		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) pickStand(a gate.Ask, prefer string) {
+	r.t.Helper()
+	want := r.scan.stands(r.now, a, prefer)
+	got, ok := r.table.PickStand(&a, prefer, r.now)
+	if ok != (len(want) > 0) || ok && !slices.Contains(want, got) {
+		r.t.Fatalf("memory set aside at %q, %v; the scan says one of %v", got, ok, want)
+	}
+	for id, w := range r.scan.words {
+		if got, want := r.table.Eligible(id, &a, r.now), r.scan.could(w, a); got != want {
+			r.t.Fatalf("host %q is eligible: %v; the scan says %v", id, got, want)
+		}
 	}
 }
 

@@ -108,6 +108,7 @@ type host struct {
 	intake                Intake
 	mode                  gate.Mode
 	stream                bool
+	setAside              bool // memory, for a waiter
 	incarnation, sequence int64
 	receivedAt            time.Duration
 	prev, next            int32 // in the order of receivedAt

@@ -144,6 +144,11 @@ func (h *host) couldTake(a *gate.Ask) bool {
 			return false
 		}
 	}
+	for _, size := range h.limits {
+		if a.Takes(size.Name) > size.N { // of sandbox slots every ask takes one
+			return false
+		}
+	}
 	return true
 }
 

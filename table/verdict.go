@@ -32,7 +32,8 @@ type Verdict struct {
 	Incarnation int64 // from the store's sequence, at registration
 	Sequence    int64 // within the incarnation
 
-	Admittable    gate.Bytes
+	Admittable    gate.Bytes // to others than the waiter that memory is set aside for
+	Standing      bool       // it is set aside for one
 	Free          gate.Bytes // for the score: net of charges and reservations
 	Limit         gate.Bytes // the smallest limit
 	MaxAsk        gate.Bytes // the largest need that could ever fit: the smallest limit − headroom
@@ -120,7 +121,7 @@ func standingOf(i Intake, invalid error) Reason {
 // take copies the amounts, in memory the host already has.
 func (t *Table) take(i int32, v *Verdict) {
 	h := &t.hosts[i]
-	h.intake, h.mode, h.stream = v.Intake, v.Mode, v.StreamRestore
+	h.intake, h.mode, h.stream, h.setAside = v.Intake, v.Mode, v.StreamRestore, v.Standing
 	h.admittable, h.free, h.maxAsk, h.cpuFree = v.Admittable, v.Free, v.MaxAsk, v.CPUFreeMilli
 	h.limits = append(h.limits[:0], v.Limits...)
 	if !h.declares(v.Dims) {
