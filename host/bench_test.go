@@ -36,9 +36,11 @@ func newBusy(tb testing.TB) *busy {
 	return b
 }
 
-func (b *busy) boot(tb testing.TB, id string) {
+func (b *busy) boot(tb testing.TB, id string) { b.bootAsk(tb, id, ask(2048)) }
+
+func (b *busy) bootAsk(tb testing.TB, id string, a gate.Ask) {
 	b.gen++
-	b.must(tb, host.Reserve{ID: id, Gen: b.gen, Ask: ask(2048), Until: b.now + time.Minute, Incarnation: incarnation})
+	b.must(tb, host.Reserve{ID: id, Gen: b.gen, Ask: a, Until: b.now + time.Minute, Incarnation: incarnation})
 	b.must(tb, host.Redeem{ID: id, Epoch: b.gen})
 	b.must(tb, host.Track{ID: id, Epoch: b.gen})
 }
@@ -56,6 +58,26 @@ func (b *busy) cycle(tb testing.TB) {
 	b.boot(tb, id)
 	b.must(tb, host.Done{ID: id, Epoch: b.gen})
 	b.must(tb, host.Acked{ID: id, Epoch: b.gen})
+}
+
+// again is a life that ends by itself and is started once more under its admission.
+func (b *busy) again(tb testing.TB) {
+	b.now += 10 * time.Millisecond
+	a, id := ask(2048), b.ids[b.gen%int64(len(b.ids))]
+	a.HoldOnExit = true
+	b.bootAsk(tb, id, a)
+	b.must(tb, host.Done{ID: id, Epoch: b.gen})
+	b.must(tb, host.Redeem{ID: id, Epoch: b.gen})
+	b.must(tb, host.Track{ID: id, Epoch: b.gen})
+	b.must(tb, host.Done{ID: id, Epoch: b.gen})
+	b.must(tb, host.Release{ID: id, Gen: b.gen})
+}
+
+// aside is a waiter for whom memory is set aside, and others beside it.
+func (b *busy) aside(tb testing.TB) {
+	b.must(tb, host.Stand{ID: "waiter", Ask: ask(8192), Until: b.now + time.Minute, Incarnation: incarnation})
+	b.pair(tb)
+	b.must(tb, host.Unstand{ID: "waiter"})
 }
 
 // pair is a promise that is taken back.
@@ -76,6 +98,7 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 	b := newBusy(t)
 	for name, f := range map[string]func(testing.TB){
 		"Reserve, Release": b.pair, "Reserve, Redeem, Track, Done": b.cycle, "Sample of 200": b.look,
+		"Done, Redeem again": b.again, "Stand, Unstand": b.aside,
 	} {
 		if got := testing.AllocsPerRun(500, func() { f(t) }); got != 0 {
 			t.Errorf("%s: %v allocations", name, got)

@@ -28,7 +28,28 @@ func (h *Host) CheckInvariants() error {
 			return fmt.Errorf("sandbox %s: phase %s, in line %v", id, s.Phase, inLine)
 		}
 	}
-	return errors.Join(h.checkReopened(), h.checkLine())
+	return errors.Join(h.checkReopened(), h.checkStanding(), h.checkLine())
+}
+
+// checkStanding proves that what is set aside is for one waiter that is present and has
+// nothing here, on a host that is not taken out of use.
+func (h *Host) checkStanding() error {
+	s := h.standing
+	if s.ID == "" {
+		return nil
+	}
+	_, reserved := h.ledger.Open(s.ID)
+	switch {
+	case s.Until <= h.now || s.Until > h.now+StandFor:
+		return fmt.Errorf("standing reservation %s: until %v, at %v", s.ID, s.Until, h.now)
+	case s.Need < 0 || s.Need > gate.PiB:
+		return fmt.Errorf("standing reservation %s: need %d", s.ID, s.Need)
+	case reserved || h.sandboxes[s.ID] != nil:
+		return fmt.Errorf("standing reservation %s: it has its place here", s.ID)
+	case h.intake != IntakeOpen:
+		return fmt.Errorf("standing reservation %s: the host is %s", s.ID, h.intake)
+	}
+	return nil
 }
 
 // checkReopened proves that only what asked for it has its place kept.

@@ -75,6 +75,18 @@ type Resident struct {
 // SetIntake is an operator's order: open, cordoned or draining. It outlives a restart.
 type SetIntake struct{ Intake Intake }
 
+// Stand asks to set memory aside, as it frees, for a waiter that finds no host, until an
+// instant of this host's own clock as a Reserve has it. Repeated, it goes on.
+type Stand struct {
+	ID          string
+	Ask         gate.Ask
+	Until       Instant
+	Incarnation int64
+}
+
+// Unstand takes a Stand back.
+type Unstand struct{ ID string }
+
 // Acked says that a replica has written an end.
 type Acked Ref
 
@@ -89,6 +101,8 @@ func (Track) event()     {}
 func (Done) event()      {}
 func (Sample) event()    {}
 func (SetIntake) event() {}
+func (Stand) event()     {}
+func (Unstand) event()   {}
 func (Acked) event()     {}
 func (Tick) event()      {}
 
@@ -98,7 +112,7 @@ type Answer struct {
 	Detail  string  // the dimension or label that was lacking
 	InLine  bool    // Redeem: granted, but the start comes later, in Effects.Starts
 	Running bool    // Release: the sandbox is being stopped; its end follows
-	Until   Instant // Reserve, Renew, and Done where the place is kept: when the reservation lapses
+	Until   Instant // Reserve, Renew, Stand, and Done where the place is kept: when that lapses
 	Need    gate.Bytes
 	Verdict Verdict // as it is after the step; a denial carries it to be picked again with
 }
@@ -106,7 +120,8 @@ type Answer struct {
 // Denial says why not.
 type Denial string
 
-// The denials. Those of Reserve lead to another pick; those of Redeem reach the booter.
+// The denials. Those of Reserve and Stand lead to another pick; those of Redeem reach the
+// booter.
 const (
 	NoRoom        Denial = "no_room"
 	Pressure      Denial = "pressure"
@@ -118,9 +133,10 @@ const (
 	Invalid       Denial = "invalid"           // no figure that could be counted; Detail names it
 	Superseded    Denial = "superseded"        // a higher generation was seen
 	Closed        Denial = "closed"            // released, or refused, under this generation
-	Used          Denial = "used"              // redeemed before
+	Used          Denial = "used"              // redeemed before; Stand: it has its place here
 	LapsedOrNever Denial = "lapsed"            // lapsed, or unknown here
 	OtherLife     Denial = "other_incarnation" // until was read off another incarnation's clock
 	StillRunning  Denial = "still_running"     // the id runs here under another epoch
+	StandTaken    Denial = "stand_taken"       // memory is set aside here for another waiter
 	NotSuch       Denial = "no_such_sandbox"
 )

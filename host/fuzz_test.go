@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -22,6 +23,9 @@ func FuzzHost(f *testing.F) {
 	f.Add([]byte{
 		0, 0, 5, 88, 40, 0, 3, 5, 0, 0, 0, 4, 5, 0, 0, 0, 5, 5, 0, 0, 9, 3, 5, 0, 0, 0, 4, 5, 0, 0, 0, 5, 5, 0, 0, 9,
 		1, 5, 90, 0, 70, 0, 10, 90, 40, 0, 2, 5, 0, 0, 0, 3, 5, 0, 0, 0,
+	})
+	f.Add([]byte{
+		2, 9, 6, 60, 255, 0, 0, 5, 44, 255, 0, 9, 5, 44, 90, 0, 0, 7, 44, 255, 0, 0, 12, 44, 90, 0, 10, 6, 0, 0, 1, 0, 17, 44, 255, 0,
 	})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 0 {
@@ -57,7 +61,10 @@ func TestHostEqualsModel(t *testing.T) {
 		}
 		p.allEnds()
 	}
-	for _, what := range []string{"end", "re-opened", "started again"} {
+	for _, what := range []string{
+		"end", "re-opened", "started again",
+		"host.Stand beside what is set aside", "host.Reserve beside what is set aside", "host.Done beside what is set aside",
+	} {
 		if came[what] < 20 {
 			t.Errorf("%q came to pass %d times", what, came[what])
 		}
@@ -79,6 +86,9 @@ func (p *play) next(r *rand.Rand) host.Event {
 		return p.limits(int64(r.IntN(2000)), int64(r.IntN(1000))) // or whatever was seen would keep it shut
 	}
 	a := p.ask(byte(r.Uint32()), byte(r.Uint32()))
+	if r.IntN(3) == 0 {
+		return host.Stand{ID: id, Ask: a, Until: p.rig.now + time.Minute, Incarnation: incarnation}
+	}
 	return host.Reserve{ID: id, Gen: open.gen + 1, Ask: a, Until: p.rig.now + time.Minute, Incarnation: incarnation}
 }
 
@@ -114,7 +124,7 @@ func (p *play) event(verb, who, x, y byte) host.Event {
 	if x == 255 {
 		life--
 	}
-	switch verb % 9 {
+	switch verb % 11 {
 	case 0:
 		return host.Reserve{ID: id, Gen: gen, Ask: p.ask(x, y), Until: until, Incarnation: life}
 	case 1:
@@ -131,6 +141,10 @@ func (p *play) event(verb, who, x, y byte) host.Event {
 		return p.seen(who, x, y)
 	case 7:
 		return host.SetIntake{Intake: []host.Intake{host.IntakeOpen, host.IntakeCordoned, host.IntakeDraining}[who%3]}
+	case 9:
+		return host.Stand{ID: id, Ask: p.ask(x, y), Until: until, Incarnation: life}
+	case 10:
+		return host.Unstand{ID: id}
 	}
 	return host.Tick{}
 }
@@ -194,8 +208,14 @@ func (p *play) both(ev host.Event) {
 	if got := int64(fx.Answer.Verdict.Admittable); got != p.model.admittable() {
 		p.t.Fatalf("after %#v at %v: host admits %d, model %d", ev, p.rig.now, got, p.model.admittable())
 	}
-	if !slices.Equal(fx.Answer.Verdict.Dims, p.model.left()) {
-		p.t.Fatalf("after %#v: host has left %v, model %v", ev, fx.Answer.Verdict.Dims, p.model.left())
+	if !slices.Equal(fx.Answer.Verdict.Dims, p.model.offered()) {
+		p.t.Fatalf("after %#v: host has left %v, model %v", ev, fx.Answer.Verdict.Dims, p.model.offered())
+	}
+	if got := p.rig.h.View().Standing; got.ID != p.model.stand.id || got.Until != p.model.stand.until || int64(got.Need) != p.model.stand.need {
+		p.t.Fatalf("after %#v: host sets aside %+v, model %+v", ev, got, p.model.stand)
+	}
+	if denial == "" && p.model.stand.id != "" {
+		p.came[fmt.Sprintf("%T beside what is set aside", ev)]++
 	}
 	for _, ref := range ends {
 		if !slices.Contains(want, ref) {
@@ -231,7 +251,7 @@ func (p *play) allEnds() {
 	for _, g := range slices.Clone(p.model.guests) {
 		p.both(host.Done{ID: g.id, Epoch: g.epoch})
 	}
-	p.rig.now += p.rig.cfg.BootWithin
+	p.rig.now += p.rig.cfg.BootWithin // and with it StandFor
 	p.both(host.Tick{})
 	for range 2 { // whatever the dwell has grown to
 		p.rig.now += p.rig.cfg.Marks.MaxDwell
@@ -246,7 +266,7 @@ func (p *play) allEnds() {
 	empty := newRig(p.t, p.rig.cfg)
 	want := empty.step(p.limits(0, 0)).Answer.Verdict
 	switch {
-	case v.Reservations != 0 || v.Account.Reserved != 0 || v.Account.Unresident != 0 || v.Resident != 0:
+	case v.Reservations != 0 || v.Standing.ID != "" || v.Account.Reserved != 0 || v.Account.Unresident != 0 || v.Resident != 0:
 		p.t.Fatalf("all ended, and there is %+v", v)
 	case v.Verdict.Admittable != want.Admittable || v.Verdict.CPUFreeMilli != want.CPUFreeMilli || !slices.Equal(v.Verdict.Dims, want.Dims):
 		p.t.Fatalf("all ended, and it says %+v; an empty host says %+v", v.Verdict, want)

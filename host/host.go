@@ -135,6 +135,7 @@ type Host struct {
 	sandboxes map[string]*Sandbox // id -> charged sandbox
 	line      []string            // ids that wait for a start, first come first
 	ends      map[Ref]End         // not yet written by a replica
+	standing  Standing            // what is set aside for a waiter
 
 	unresident gate.Bytes // Σ (charge − resident)⁺ over sandboxes
 	resident   gate.Bytes // Σ resident over sandboxes
@@ -213,6 +214,10 @@ func (h *Host) Step(now Instant, ev Event) Effects {
 		h.setIntake(e)
 	case Acked:
 		h.acked(e)
+	case Stand:
+		h.stand(e)
+	case Unstand:
+		h.unstand(e.ID)
 	case Tick:
 	}
 	h.grantStarts()
@@ -225,6 +230,7 @@ func (h *Host) advance(now Instant) {
 	h.now = max(h.now, now)
 	// Read off the clock, so that a restarted agent's words are newer without a counter on disk.
 	h.sequence = max(h.sequence+1, int64(h.now/time.Microsecond))
+	h.lapseStanding()
 	h.lapsed = h.ledger.Advance(h.now, h.lapsed[:0])
 	for _, e := range h.lapsed {
 		h.end(End{ID: e.ID, Epoch: e.Gen, How: Lapsed, Reason: "not redeemed in time"})
@@ -275,6 +281,9 @@ func (h *Host) Holds(id string, epoch int64) (reserved, running bool) {
 // Due is the instant at which a Tick next has something to do.
 func (h *Host) Due() Instant {
 	due := min(h.ledger.Due(), h.publishedAt+heartbeat)
+	if h.standing.ID != "" {
+		due = min(due, h.standing.Until)
+	}
 	if h.moved() {
 		due = min(due, h.publishedAt+coalesce)
 	}

@@ -25,6 +25,7 @@ type model struct {
 	reading  pressure.Reading
 	order    host.Intake
 	told     map[host.Ref]bool // ends that nobody has written
+	stand    aside
 }
 
 type promise struct {
@@ -60,6 +61,9 @@ func newModel(cfg host.Config) *model {
 // step says what the answer is, which ends there are, and whose place is kept.
 func (m *model) step(now host.Instant, ev host.Event) (denial host.Denial, ends, kept []host.Ref) {
 	m.now = max(m.now, now)
+	if m.stand.until <= m.now {
+		m.stand = aside{}
+	}
 	ends = m.lapse()
 	switch e := ev.(type) {
 	case host.Reserve:
@@ -87,32 +91,21 @@ func (m *model) step(now host.Instant, ev host.Event) (denial host.Denial, ends,
 		m.sample(e)
 	case host.SetIntake:
 		m.order = e.Intake
+		if m.order != host.IntakeOpen {
+			m.stand = aside{}
+		}
+	case host.Stand:
+		denial = m.setAside(e)
+	case host.Unstand:
+		if m.stand.id == e.ID {
+			m.stand = aside{}
+		}
 	}
 	for _, ref := range ends {
 		m.told[ref] = true
 	}
 	m.start()
 	return denial, ends, kept
-}
-
-// keeps says what is promised from now on of a sandbox that is about to end; nothing, if its
-// end is for good.
-func (m *model) keeps(e host.Done) promise {
-	g := m.guest(e.ID)
-	if g == nil || g.epoch != e.Epoch || !g.ask.HoldOnExit || g.phase != host.Running {
-		return promise{}
-	}
-	if e.Evicted || g.finally || m.order == host.IntakeDraining || m.told[host.Ref{ID: e.ID, Epoch: e.Epoch}] {
-		return promise{}
-	}
-	need := m.reserveOf(g.ask)
-	if need > m.charge(*g) && need-m.charge(*g) > m.admittable() {
-		return promise{}
-	}
-	if p := m.promise(g.id); p.id != "" && p.gen == g.epoch && p.state != "redeemed" {
-		return promise{}
-	}
-	return promise{id: g.id, gen: g.epoch, state: "open", need: need, until: m.now + m.cfg.BootWithin, ask: g.ask, again: true}
 }
 
 func (m *model) lapse() (ends []host.Ref) {
@@ -182,22 +175,29 @@ func (m *model) reserve(e host.Reserve) host.Denial {
 	case e.Until <= m.now:
 		return host.LapsedOrNever
 	}
+	before, free := m.left(), m.room()
 	if p.state == "open" {
 		m.close(p.id, p.gen, "released") // it is replaced, whatever comes now
 	}
+	for i := range before {
+		before[i].N = m.share(e.ID, before[i].N, m.left()[i].N, want(m.stand.ask, before[i].Name))
+	}
 	need := m.reserveOf(e.Ask)
-	if denial := m.refuses(e, need); denial != "" {
+	if denial := m.refuses(e, need, m.share(e.ID, free, m.room(), m.stand.need), before); denial != "" {
 		if g := m.guest(e.ID); g != nil && g.epoch < e.Gen {
 			g.finally = true
 		}
 		m.close(e.ID, e.Gen, "denied")
 		return denial
 	}
+	if m.stand.id == e.ID {
+		m.stand = aside{}
+	}
 	m.write(promise{id: e.ID, gen: e.Gen, state: "open", need: need, until: min(e.Until, m.now+m.cfg.BootWithin), ask: e.Ask})
 	return ""
 }
 
-func (m *model) refuses(e host.Reserve, need int64) host.Denial {
+func (m *model) refuses(e host.Reserve, need, room int64, dims []gate.Dim) host.Denial {
 	switch {
 	case m.guest(e.ID) != nil:
 		return host.StillRunning
@@ -209,9 +209,9 @@ func (m *model) refuses(e host.Reserve, need int64) host.Denial {
 		return host.Pressure
 	case m.starts() >= m.cfg.MaxStarts+m.cfg.MaxWaitingStarts:
 		return host.StartsFull
-	case m.lacks(e.Ask):
+	case lacks(e.Ask, dims):
 		return host.LacksDim
-	case need > m.admittable():
+	case need > max(0, room)>>20<<20 || len(m.limits) == 0:
 		return host.NoRoom
 	}
 	return ""
@@ -232,8 +232,8 @@ func (m *model) starts() (n int) {
 	return n
 }
 
-func (m *model) lacks(a gate.Ask) bool {
-	for _, d := range m.left() {
+func lacks(a gate.Ask, left []gate.Dim) bool {
+	for _, d := range left {
 		if want := want(a, d.Name); want > 0 && want > d.N {
 			return true
 		}
@@ -510,18 +510,26 @@ func (m *model) free() int64 {
 	return free
 }
 
-func (m *model) headroom() int64 {
+func (m *model) smallest() int64 {
 	smallest := int64(1) << 62
 	for _, l := range m.limits {
 		smallest = min(smallest, int64(l.Size))
 	}
-	const mib = 1 << 20
-	return max((smallest*50/1000+mib-1)/mib*mib, 256*mib)
+	return smallest
 }
 
+func (m *model) headroom() int64 {
+	const mib = 1 << 20
+	return max((m.smallest()*50/1000+mib-1)/mib*mib, 256*mib)
+}
+
+// room is what is left of the load line, below zero when the load has passed it.
+func (m *model) room() int64 { return m.free() - m.headroom() - m.unresident() - m.reserved() }
+
+// admittable is what anybody may be promised: not what is set aside.
 func (m *model) admittable() int64 {
 	if m.order != host.IntakeOpen || m.valve.Shut() != pressure.None || len(m.limits) == 0 {
 		return 0
 	}
-	return max(0, m.free()-m.headroom()-m.unresident()-m.reserved()) >> 20 << 20
+	return max(0, m.room()-m.stand.need) >> 20 << 20
 }

@@ -9,7 +9,7 @@ import (
 
 // reserve is check and promise in one step.
 func (h *Host) reserve(e Reserve) {
-	switch fault := faultOf(e); {
+	switch fault := faultOf(e.ID, &e.Ask); {
 	case fault != "":
 		h.answer(Answer{Denial: Invalid, Detail: fault})
 		return
@@ -32,27 +32,28 @@ func (h *Host) reserve(e Reserve) {
 		return
 	}
 	need := gate.Need(e.Ask, h.cfg.Mode)
-	if denial, detail := h.refuses(e, need); denial != "" {
+	if denial, detail := h.refuses(&e, need); denial != "" {
 		h.supersede(e)
 		h.recordEntry(h.ledger.Deny(h.now, e.ID, e.Gen))
 		h.answer(Answer{Denial: denial, Detail: detail, Need: need})
 		return
 	}
+	h.unstand(e.ID)
 	h.recordEntry(h.ledger.Reserve(h.now, ledger.Entry{ID: e.ID, Gen: e.Gen, Need: need, Until: e.Until, Ask: e.Ask}))
 	h.yes(e.ID)
 }
 
-// faultOf names what makes a Reserve no ask at all, or "".
-func faultOf(e Reserve) string {
-	if e.ID == "" {
+// faultOf names what is no ask at all, or "".
+func faultOf(id string, a *gate.Ask) string {
+	if id == "" {
 		return "id"
 	}
-	return e.Ask.Fault()
+	return a.Fault()
 }
 
 // refuses says why an ask gets nothing here now. What a lower generation of the same id
 // still holds is replaced, so it counts as room.
-func (h *Host) refuses(e Reserve, need gate.Bytes) (Denial, string) {
+func (h *Host) refuses(e *Reserve, need gate.Bytes) (Denial, string) {
 	held, replaces := h.ledger.Open(e.ID)
 	starts := h.promisedStarts()
 	if replaces && !held.Reopened {
@@ -73,12 +74,12 @@ func (h *Host) refuses(e Reserve, need gate.Bytes) (Denial, string) {
 	if name := h.lacksLabel(e.Ask); name != "" {
 		return LacksLabel, name
 	}
-	if name := h.lacksDim(&e.Ask, &held.Ask, replaces); name != "" {
+	if name := h.lacksDim(e, &held.Ask, replaces); name != "" {
 		return LacksDim, name
 	}
 	account := h.account()
 	account.Reserved = account.Reserved.Sub(held.Need)
-	if !gate.Fits(gate.Admittable(account), need) {
+	if !gate.Fits(beside(gate.Admittable(account), held.Need, h.aside(e.ID)), need) {
 		return NoRoom, ""
 	}
 	return "", ""
@@ -171,29 +172,38 @@ func (h *Host) lacksLabel(a gate.Ask) string {
 	return ""
 }
 
-// lacksDim names the first hard dimension that the ask does not fit. There is nothing of a
-// dimension that the host does not declare.
-func (h *Host) lacksDim(a, held *gate.Ask, replaces bool) string {
-	for _, d := range a.Dims {
-		if d.N > 0 && !h.declares(d.Name) {
-			return d.Name
-		}
+// lacksDim names the first hard dimension that an ask does not fit.
+func (h *Host) lacksDim(e *Reserve, held *gate.Ask, replaces bool) string {
+	if name := h.undeclared(&e.Ask); name != "" {
+		return name
 	}
 	for i, d := range h.cfg.Dims {
-		left := h.dimLeft(i)
+		var own int64
 		if replaces {
-			left += held.Takes(d.Name)
+			own = held.Takes(d.Name)
 		}
-		if takes := a.Takes(d.Name); takes > 0 && takes > left {
+		left := beside(h.dimLeft(i)+own, own, h.asideDim(i, e.ID))
+		if takes := e.Ask.Takes(d.Name); takes > 0 && takes > left {
 			return d.Name
 		}
 	}
 	return ""
 }
 
-func (h *Host) declares(name string) bool {
-	return slices.ContainsFunc(h.cfg.Dims, func(d gate.Dim) bool { return d.Name == name })
+// undeclared names the first dimension of an ask that the host does not declare: there is
+// nothing of it here.
+func (h *Host) undeclared(a *gate.Ask) string {
+	for _, d := range a.Dims {
+		declared := slices.ContainsFunc(h.cfg.Dims, func(own gate.Dim) bool { return own.Name == d.Name })
+		if d.N > 0 && !declared {
+			return d.Name
+		}
+	}
+	return ""
 }
 
 // dimLeft is what is left of the i-th declared dimension.
 func (h *Host) dimLeft(i int) int64 { return h.cfg.Dims[i].N - h.ledger.Dim(i) - h.dims[i] }
+
+// dimOffered is what others than the waiter that it is set aside for may have of that.
+func (h *Host) dimOffered(i int) int64 { return max(h.dimLeft(i)-h.asideDim(i, ""), 0) }

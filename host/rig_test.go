@@ -117,7 +117,7 @@ func (r *rig) checkVoice(ev host.Event, fx host.Effects) {
 	}
 	age, was := r.now-r.told, r.voiced.Admittable
 	by := max(v.Admittable-was, was-v.Admittable)
-	news := v.Intake != r.voiced.Intake || by >= 64*gate.MiB || 8*by >= was && by > 0 || (was == 0) != (v.Admittable == 0)
+	news := v.Intake != r.voiced.Intake || v.Standing != r.voiced.Standing || by >= 64*gate.MiB || 8*by >= was && by > 0 || (was == 0) != (v.Admittable == 0)
 	for i, d := range r.voiced.Dims {
 		news = news || (d.N <= 0) != (v.Dims[i].N <= 0)
 	}
@@ -166,7 +166,8 @@ func (r *rig) checkDisk(ev host.Event) {
 	}
 	was, is := r.h.View(), restored.View()
 	if was.Reservations != is.Reservations || was.Account.Reserved != is.Account.Reserved || was.Starting != is.Starting ||
-		was.InLine != is.InLine || was.Verdict.CPUFreeMilli != is.Verdict.CPUFreeMilli || !slices.Equal(was.Verdict.Dims, is.Verdict.Dims) {
+		was.InLine != is.InLine || was.Verdict.CPUFreeMilli != is.Verdict.CPUFreeMilli ||
+		(was.Standing.ID == "" && !slices.Equal(was.Verdict.Dims, is.Verdict.Dims)) || is.Standing.ID != "" {
 		r.t.Fatalf("after %#v the restored host is another:\n%+v\n%+v", ev, was, is)
 	}
 }

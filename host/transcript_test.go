@@ -55,6 +55,9 @@ func (s *session) do(command string) string {
 	if l.Verb == "restart" {
 		r.cfg.MaxStarts = int(s.number(l, "starts", int64(r.cfg.MaxStarts)))
 		r.cfg.MaxWaitingStarts = int(s.number(l, "waiting", int64(r.cfg.MaxWaitingStarts)))
+		if dims, ok := l.Set["dims"]; ok {
+			r.cfg.Dims = s.dims(dims)
+		}
 		r.h = r.restore()
 		l.Verb = "tick"
 	}
@@ -79,8 +82,10 @@ func (s *session) create(l transcript.Line) {
 func (s *session) event(l transcript.Line) host.Event {
 	var id string
 	var gen int64
-	if len(l.Words) >= 2 {
+	if len(l.Words) >= 1 {
 		id = l.Words[0]
+	}
+	if len(l.Words) >= 2 {
 		gen, _ = strconv.ParseInt(l.Words[1], 10, 64)
 	}
 	until := s.rig.now + time.Minute
@@ -103,6 +108,10 @@ func (s *session) event(l transcript.Line) host.Event {
 		return host.Done{ID: id, Epoch: gen, Evicted: l.Has("evicted"), Reason: l.Set["reason"]}
 	case "ack":
 		return host.Acked{ID: id, Epoch: gen}
+	case "stand":
+		return host.Stand{ID: id, Ask: s.ask(l), Until: until, Incarnation: life}
+	case "unstand":
+		return host.Unstand{ID: id}
 	case "intake":
 		return host.SetIntake{Intake: intakes[l.Words[0]]}
 	case "sample":
@@ -154,7 +163,7 @@ func effects(out *strings.Builder, verb string, fx host.Effects) {
 	switch {
 	case a.Denial != "":
 		fmt.Fprintf(out, "denied %s\n", strings.TrimSpace(string(a.Denial)+" "+a.Detail))
-	case verb == "reserve" || verb == "renew" && !a.Running:
+	case verb == "reserve" || verb == "stand" || verb == "renew" && !a.Running:
 		fmt.Fprintf(out, "yes, %s until %v\n", a.Need, a.Until)
 	case a.Running:
 		fmt.Fprintln(out, "yes, it runs")
@@ -198,6 +207,9 @@ func (s *session) state(out *strings.Builder) {
 	}
 	if v.Starting+v.InLine > 0 {
 		fmt.Fprintf(out, "; %d starting, %d in line", v.Starting, v.InLine)
+	}
+	if st := v.Standing; st.ID != "" {
+		fmt.Fprintf(out, "; %s set aside for %s until %v", st.Need, st.ID, st.Until)
 	}
 	for _, d := range v.Verdict.Dims {
 		fmt.Fprintf(out, "; %d %s left", d.N, d.Name)

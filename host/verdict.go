@@ -37,7 +37,8 @@ type Verdict struct {
 
 	Intake        Intake
 	Mode          gate.Mode
-	Admittable    gate.Bytes
+	Admittable    gate.Bytes // to others than the waiter that memory is set aside for
+	Standing      bool       // it is set aside for one
 	Free          gate.Bytes // less what is promised: what the score looks at
 	Limit         gate.Bytes // the smallest limit
 	MaxAsk        gate.Bytes // the largest need that could ever fit here
@@ -45,7 +46,8 @@ type Verdict struct {
 	CPUFreeMilli  int64
 	StreamRestore bool
 	Labels        []gate.Label
-	Dims          []gate.Dim // what is left of each declared dimension
+	Dims          []gate.Dim // what is left of each declared dimension, likewise
+	Limits        []gate.Dim // and how much there is of it
 }
 
 // Newer says whether v is the later word: incarnation first, then sequence.
@@ -81,16 +83,19 @@ func (h *Host) setIntake(e SetIntake) {
 		h.answer(Answer{Denial: Invalid, Detail: "intake " + e.Intake.String()})
 	case e.Intake != h.intake:
 		h.intake = e.Intake
+		if e.Intake != IntakeOpen {
+			h.standing = Standing{} // its waiter looks for another host
+		}
 		h.record(Record{Kind: RecordIntake, Intake: e.Intake, Gone: e.Intake == IntakeOpen})
 	}
 }
 
-// Admittable is what the host can still promise now.
+// Admittable is what the host can still promise now to whoever asks.
 func (h *Host) Admittable() gate.Bytes {
 	if h.Intake() != IntakeOpen {
 		return 0
 	}
-	return gate.Admittable(h.account())
+	return gate.Admittable(h.account()).Sub(h.aside("")).Positive()
 }
 
 // Verdict is the host's word after the last step. Its slices are never written again.
@@ -98,9 +103,11 @@ func (h *Host) Verdict() Verdict {
 	return Verdict{
 		Host: h.cfg.ID, Incarnation: h.incarnation, Sequence: h.sequence, At: h.now,
 		Intake: h.Intake(), Mode: h.cfg.Mode,
-		Admittable: h.Admittable(), Free: gate.Room(h.account()).Positive(), Limit: h.limit(), MaxAsk: h.limit().Sub(h.meter.headroom).Positive(),
+		Admittable: h.Admittable(), Standing: h.standing.ID != "",
+		Free: gate.Room(h.account()).Positive(), Limit: h.limit(), MaxAsk: h.maxAsk(),
 		CPUTotalMilli: h.cfg.CPUMilli, CPUFreeMilli: h.cfg.CPUMilli - h.cpu - h.ledger.CPUMilli(),
-		StreamRestore: h.cfg.StreamRestore, Labels: h.cfg.Labels, Dims: h.dimsLeft(),
+		StreamRestore: h.cfg.StreamRestore, Labels: h.cfg.Labels,
+		Dims: h.dimsLeft(), Limits: h.cfg.Dims,
 	}
 }
 
@@ -116,6 +123,9 @@ func (h *Host) limit() gate.Bytes {
 	return size
 }
 
+// maxAsk is the largest need that fits when nothing else is here.
+func (h *Host) maxAsk() gate.Bytes { return h.limit().Sub(h.meter.headroom).Positive() }
+
 func (h *Host) dimsLeft() []gate.Dim {
 	if len(h.cfg.Dims) == 0 {
 		return nil
@@ -125,7 +135,7 @@ func (h *Host) dimsLeft() []gate.Dim {
 	}
 	left := make([]gate.Dim, len(h.cfg.Dims))
 	for i, d := range h.cfg.Dims {
-		left[i] = gate.Dim{Name: d.Name, N: h.dimLeft(i)}
+		left[i] = gate.Dim{Name: d.Name, N: h.dimOffered(i)}
 	}
 	h.left = left
 	return left
@@ -134,7 +144,7 @@ func (h *Host) dimsLeft() []gate.Dim {
 // dimsMoved says whether what is left of a dimension differs from what was said.
 func (h *Host) dimsMoved(said []gate.Dim) bool {
 	for i := range said {
-		if said[i].N != h.dimLeft(i) {
+		if said[i].N != h.dimOffered(i) {
 			return true
 		}
 	}
@@ -145,7 +155,7 @@ func (h *Host) dimsMoved(said []gate.Dim) bool {
 // published: a replica that missed it would pick this host for nothing, or not at all.
 func (h *Host) dimsTurned() bool {
 	for i, d := range h.published.Dims {
-		if (d.N <= 0) != (h.dimLeft(i) <= 0) {
+		if (d.N <= 0) != (h.dimOffered(i) <= 0) {
 			return true
 		}
 	}
@@ -167,11 +177,12 @@ func (h *Host) publish() {
 }
 
 // moved says whether the verdict differs from the published one by 64 MiB, by an eighth
-// (which whatever crosses zero does), in its intake, or in whether a dimension is exhausted.
+// (which whatever crosses zero does), in its intake, in whether a dimension is exhausted, or
+// in whether something is set aside.
 func (h *Host) moved() bool {
 	now, was := h.Admittable(), h.published.Admittable
 	by := max(now.Sub(was), was.Sub(now))
-	return h.Intake() != h.published.Intake || h.dimsTurned() ||
+	return h.Intake() != h.published.Intake || h.dimsTurned() || (h.standing.ID != "") != h.published.Standing ||
 		by >= movedBy ||
 		(by > 0 && by >= was/8)
 }

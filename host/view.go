@@ -17,6 +17,7 @@ type View struct {
 	Account      gate.Account
 	Reservations int
 	Reopened     int // of them, kept for the next start of a sandbox that ended
+	Standing     Standing
 	Sandboxes    []Sandbox
 	Charges      []gate.Bytes // of each sandbox
 	Resident     gate.Bytes   // Σ over sandboxes
@@ -32,7 +33,7 @@ type View struct {
 func (h *Host) View() View {
 	v := View{
 		Verdict: h.Verdict(), Limits: slices.Clone(h.meter.limits), Binding: h.meter.binding,
-		Account: h.account(), Reservations: h.ledger.Count(), Reopened: h.ledger.Reopened(), Resident: h.resident,
+		Account: h.account(), Reservations: h.ledger.Count(), Reopened: h.ledger.Reopened(), Standing: h.standing, Resident: h.resident,
 		Starting: h.starting, InLine: len(h.line), Config: h.cfg,
 		Reading: h.meter.reading, Shut: h.valve.Shut(),
 	}
