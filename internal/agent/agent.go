@@ -183,7 +183,7 @@ func promises(ev host.Event) bool {
 // mustLast says whether whoever sent an event relies on a restart knowing of it.
 func mustLast(ev host.Event) bool {
 	switch ev.(type) {
-	case nil, host.Sample, host.Tick:
+	case nil, host.Sample, host.Tick, host.Stand, host.Unstand:
 		return false
 	}
 	return true

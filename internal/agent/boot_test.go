@@ -444,6 +444,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 		s.Close()
 		c.Process.Kill()
 		<-c.over
+		c.Process.Release() // where the agent reaped it first, Wait has not closed its own
 		r.run(r.reserve("b", i+1), shell("echo x"))
 		r.idle()
 		if i == 2 { // pools and pollers are warm by then

@@ -356,12 +356,7 @@ func startChild(t *testing.T, name string, args ...string) *child {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		defer close(c.over)
-		if c.Wait() != nil { // the agent, its parent as much as we are here, may have reaped it
-			c.Process.Release()
-		}
-	}()
+	go func() { defer close(c.over); c.Wait() }()
 	t.Cleanup(func() { c.Process.Kill(); <-c.over })
 	return c
 }
