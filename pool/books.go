@@ -39,6 +39,8 @@ type Books interface {
 	Tally(pool string) Tally
 	// Held counts the slots of a pool by who holds them; it sums to Tally's Busy.
 	Held(pool string) map[Holder]int64
+	// CountFreed counts one more slot of a pool that an admission gave back.
+	CountFreed(pool string)
 	// Line returns a pool's waiters in the order of their places. Of these rows only what
 	// the line itself reads has to be filled in: ID, Consumer, Contents, State, Place, Late,
 	// SparedAt, PresentUntil, HostlessAt, QueuedAt and MaxQueueAge.

@@ -19,6 +19,7 @@ type memory struct {
 	seq      int64                // last number of the sequence
 	now      Time
 
+	freed     map[string]int64    // pool -> slots that admissions gave back, ever
 	overrides map[string]Override // pool -> set by an operator
 	pulse     Pulse
 	leases    map[string]Time // host -> last heard
@@ -27,7 +28,7 @@ type memory struct {
 func newMemory() *memory {
 	return &memory{
 		rows: map[string]*Row{}, warm: map[string]*Row{}, byKey: map[[2]string]string{}, place: map[string]int64{},
-		overrides: map[string]Override{}, leases: map[string]Time{},
+		freed: map[string]int64{}, overrides: map[string]Override{}, leases: map[string]Time{},
 	}
 }
 
@@ -108,6 +109,8 @@ func (m *memory) Held(pool string) map[Holder]int64 {
 	}
 	return held
 }
+
+func (m *memory) CountFreed(pool string) { m.freed[pool]++ }
 
 func (m *memory) Line(pool string) []*Row {
 	var line []*Row

@@ -39,6 +39,9 @@ func (m *Model) Configure(s Settings) { m.mem.settings = &s }
 // OverCeiling says by how much the caps would pass the ceiling, were these limits in force.
 func (m *Model) OverCeiling(s Settings) int64 { return s.OverCeiling(m.mem.overrides, m.mem.now) }
 
+// Freed counts by pool the slots that admissions gave back, ever.
+func (m *Model) Freed() map[string]int64 { return maps.Clone(m.mem.freed) }
+
 // HearHost renews a host's lease.
 func (m *Model) HearHost(name string) { m.mem.leases[name] = m.mem.now }
 

@@ -33,11 +33,21 @@ func (k Clerk) change(id string, step func(*Row) bool) (Row, bool) {
 	if r == nil {
 		return Row{}, false
 	}
+	was := r.State
 	ok := step(r)
 	if ok {
-		k.books.Put(r)
+		k.put(r, was)
 	}
 	return *r, ok
+}
+
+// put stores a changed row. The end of an admission is a slot that others can have; that of
+// a placing which found no host was never more than asked for.
+func (k Clerk) put(r *Row, was State) {
+	if was.OnHost() && r.State.Ended() {
+		k.books.CountFreed(r.Pool)
+	}
+	k.books.Put(r)
 }
 
 // NoRoom takes back a grant for which no host was found: Queued, QueueFull (the line was

@@ -48,7 +48,7 @@ func (k Clerk) Sweep(ids []string) []Row {
 }
 
 func (k Clerk) sweep(r *Row, dead []string) bool {
-	now := k.books.Now()
+	now, was := k.books.Now(), r.State
 	switch Look(r, now, k.books.Pulse(), k.lives(r), dead) {
 	case Tidy:
 		return false
@@ -67,6 +67,6 @@ func (k Clerk) sweep(r *Row, dead []string) bool {
 		k.books.Remove(r)
 		return true
 	}
-	k.books.Put(r)
+	k.put(r, was)
 	return true
 }

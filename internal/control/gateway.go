@@ -76,7 +76,6 @@ type attached struct {
 	verdict host.Verdict
 	heardAt time.Duration
 	heard   bool
-	pools   map[string]string // admission id -> pool, of what the host is known to hold
 }
 
 // New returns a replica that knows no host and no limits: Load and Attach follow.

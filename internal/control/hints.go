@@ -25,44 +25,22 @@ func (g *Gateway) rateOf(name string) *rate {
 	return r
 }
 
-// freed counts a slot of a pool that was given back.
-func (g *Gateway) freed(poolName string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.rateOf(poolName).slots.Observe(g.Now(), 1)
-}
-
-// placed notes the pool of what a host holds now, so that its end counts for that pool's
-// rate without asking the store.
-func (g *Gateway) placed(r pool.Row) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if a := g.hosts[r.Host]; a != nil {
-		a.pools[r.ID] = r.Pool
-	}
-}
-
-// holds notes all that a host holds by the store's word, and forgets what ended unseen.
-func (g *Gateway) holds(hostID string, rows []pool.Row) {
-	pools := make(map[string]string, len(rows))
-	for _, r := range rows {
-		pools[r.ID] = r.Pool
+// watchFreed takes the slots that pools freed since it was last asked, whichever replica
+// freed them, into their rates. before is what it returned then; nil at first.
+func (g *Gateway) watchFreed(ctx context.Context, before map[string]int64) map[string]int64 {
+	totals, err := g.Store.FreedTotals(ctx)
+	if err != nil {
+		g.unread(err)
+		return before
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.hosts[hostID].pools = pools
-}
-
-// over counts the end of what a host held. One that was never noted is not counted: a rate
-// is an estimate, and whose pool it was is not worth a question to the store.
-func (g *Gateway) over(hostID, id string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	a := g.hosts[hostID]
-	if name, ok := a.pools[id]; ok {
-		delete(a.pools, id)
-		g.rateOf(name).slots.Observe(g.Now(), 1)
+	for name, n := range totals {
+		if before != nil {
+			g.rateOf(name).slots.Observe(g.Now(), n-before[name])
+		}
 	}
+	return totals
 }
 
 // later is an appointment for a caller who waits for nothing that is measured.

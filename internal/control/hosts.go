@@ -23,7 +23,7 @@ const (
 // Attach lets the gateway place on a host and hear it, until ctx ends.
 func (g *Gateway) Attach(ctx context.Context, link Link, feed Feed) error {
 	g.mu.Lock()
-	g.hosts[link.ID()] = &attached{link: link, pools: map[string]string{}}
+	g.hosts[link.ID()] = &attached{link: link}
 	g.table.Register(table.Registration{Host: link.ID()})
 	g.mu.Unlock()
 	if v, err := link.Verdict(ctx); err == nil {
@@ -183,9 +183,6 @@ func (t *tending) write(ctx context.Context) {
 		if _, err := t.link.Do(ctx, host.Acked(ref)); err != nil {
 			t.gateway.Log.Debug("an end was not acknowledged; the host tells it again", "id", e.ID, "err", err)
 		}
-		if written {
-			t.gateway.over(t.link.ID(), e.ID)
-		}
 	}
 	if freed {
 		t.gateway.wakes.wake()
@@ -212,7 +209,6 @@ func (t *tending) reconcile(ctx context.Context) {
 		g.Log.Warn("host not reconciled", "host", t.link.ID(), "err", err)
 		return
 	}
-	g.holds(t.link.ID(), rows)
 	held, err := t.link.Holding(ctx)
 	if err != nil {
 		g.Log.Debug("host not reconciled", "host", t.link.ID(), "err", err)

@@ -95,7 +95,6 @@ func (g *Gateway) tell(r *api.Refusal, who *config.Consumer, class, poolName str
 
 // admitted counts a yes, and how long its caller waited for it.
 func (g *Gateway) admitted(c call, r pool.Row) {
-	g.placed(r)
 	g.Metrics.Admissions.WithLabelValues(r.Pool, r.Class, r.Consumer).Inc()
 	if waited, ok := c.waitedFor(r); ok {
 		g.Metrics.ToSuccess.Observe(waited.Seconds())

@@ -264,18 +264,12 @@ func (g *Gateway) leave(ctx context.Context, e admission.Effect) admission.Event
 	case admission.Leave:
 		row, found, err := g.Store.Leave(ctx, e.ID)
 		now, errNow := g.Store.Now(ctx)
-		if row.State == pool.Released && row.EndedAt == now && row.Booted() {
-			g.freed(row.Pool)
-		}
 		return admission.Left{Row: row, Found: found, Now: now, Failed: g.failed(cmp.Or(err, errNow), "id", e.ID)}
 	case admission.Vacate:
 		return g.vacate(ctx, e)
 	case admission.End:
-		written, _, err := g.Store.End(ctx, e.ID, e.Gen, pool.Released, "released by the caller")
+		_, _, err := g.Store.End(ctx, e.ID, e.Gen, pool.Released, "released by the caller")
 		row, found, errRow := g.Store.ByID(ctx, e.ID)
-		if written {
-			g.freed(row.Pool)
-		}
 		return admission.Ended{Row: row, Failed: g.failed(cmp.Or(err, errRow), "id", e.ID) || !found}
 	}
 	return nil

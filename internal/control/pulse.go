@@ -8,13 +8,14 @@ import (
 )
 
 // PulseUntil writes that this replica hears, and which hosts it heard, until ctx ends. It
-// also wakes who waits here when another replica freed something.
+// counts what all replicas freed, and wakes who waits here when another one freed something.
 func (g *Gateway) PulseUntil(ctx context.Context) {
 	tick := time.NewTicker(pool.PulseEvery)
 	defer tick.Stop()
-	since := g.Now()
+	since, freed := g.Now(), map[string]int64(nil)
 	for {
 		began := g.Now()
+		freed = g.watchFreed(ctx, freed)
 		if _, err := g.Store.Pulse(ctx, g.heardSince(since)); err == nil {
 			since = began
 		} else if ctx.Err() == nil {

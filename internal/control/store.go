@@ -58,6 +58,8 @@ type Store interface {
 	Configs(ctx context.Context, limit int) ([]Config, error)
 	// Audit returns what operators did, the newest first.
 	Audit(ctx context.Context, limit int) ([]Deed, error)
+	// FreedTotals counts by pool the slots that admissions gave back, ever.
+	FreedTotals(ctx context.Context) (map[string]int64, error)
 	// Attest writes that a replica is up, dated by the store's clock.
 	Attest(ctx context.Context, r Replica) error
 	// Replicas returns those that attested within the last hour, by id.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
-	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/table"
 )
 
@@ -121,11 +120,6 @@ func (g *Gateway) SweepUntil(ctx context.Context) {
 		changed, err := g.Store.Sweep(ctx)
 		if err != nil && ctx.Err() == nil {
 			g.Log.Warn("sweep failed; the next one makes up for it", "err", err)
-		}
-		for _, r := range changed {
-			if r.State == pool.Expired || r.State == pool.Lost {
-				g.freed(r.Pool)
-			}
 		}
 		if len(changed) > 0 {
 			g.wakes.wake()

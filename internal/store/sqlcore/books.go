@@ -55,6 +55,7 @@ type poolState struct {
 	lastPlace  int64
 	version    int64 // under which the pool's row was loaded
 	touched    bool  // an admission of the pool changed
+	freed      int64 // slots that its admissions gave back
 
 	counted   bool // what follows is filled in
 	tally     pool.Tally
@@ -163,6 +164,8 @@ func (b *books) Use(tenant string) int64 { return b.use[tenant] }
 func (b *books) Tally(name string) pool.Tally { return b.pool(name).tally }
 
 func (b *books) Held(name string) map[pool.Holder]int64 { return b.pool(name).held }
+
+func (b *books) CountFreed(name string) { b.pool(name).freed++ }
 
 func (b *books) Line(name string) []*pool.Row { return b.pool(name).line }
 

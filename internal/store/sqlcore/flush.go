@@ -93,6 +93,7 @@ type touchRecord struct {
 	LastPlace  int64     `json:"last_place"`
 	WasVersion int64     `json:"was_version"`
 	TouchedAt  pool.Time `json:"touched_at"`
+	Freed      int64     `json:"freed"` // since it was loaded
 }
 
 type markRecord struct {
@@ -115,7 +116,7 @@ func (l *loader) flushPools(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
 		p := l.pools[name]
 		if p.touched {
-			touches = append(touches, touchRecord{name, p.lastPlace, p.version, l.now})
+			touches = append(touches, touchRecord{name, p.lastPlace, p.version, l.now, p.freed})
 		}
 		if o := p.override; p.overridden {
 			if _, err := l.tx.Exec(ctx, l.store.sql["override"], name, o.Cap, int64(o.Since), int64(o.Until), o.By, o.Reason); err != nil {

@@ -46,6 +46,19 @@ func (s *Store) rows(ctx context.Context, query string, args ...any) ([]pool.Row
 	return out, s.explain(err)
 }
 
+// FreedTotals counts by pool the slots that admissions gave back, ever.
+func (s *Store) FreedTotals(ctx context.Context) (map[string]int64, error) {
+	totals := map[string]int64{}
+	err := each(s.db.Query(ctx, s.sql["freed_totals"]))(func(rows Rows) error {
+		var name string
+		var n int64
+		err := rows.Scan(&name, &n)
+		totals[name] = n
+		return err
+	})
+	return totals, s.explain(err)
+}
+
 // List returns admissions by id. Conditions are put together here, because one statement
 // for all of them could use no index.
 func (s *Store) List(ctx context.Context, f control.Filter) ([]pool.Row, error) {

@@ -163,6 +163,11 @@ func (f *FaultyStore) Pulse(ctx context.Context, heard []string) (pool.Pulse, er
 	return one(f, "Pulse", func() (pool.Pulse, error) { return f.Store.Pulse(ctx, heard) })
 }
 
+// FreedTotals implements control.Store.
+func (f *FaultyStore) FreedTotals(ctx context.Context) (map[string]int64, error) {
+	return one(f, "FreedTotals", func() (map[string]int64, error) { return f.Store.FreedTotals(ctx) })
+}
+
 // Sweep implements control.Store.
 func (f *FaultyStore) Sweep(ctx context.Context) ([]pool.Row, error) {
 	return one(f, "Sweep", func() ([]pool.Row, error) { return f.Store.Sweep(ctx) })

@@ -204,6 +204,12 @@ func (m *Memory) Pulse(_ context.Context, heard []string) (pool.Pulse, error) {
 	return m.model.Pulse(), nil
 }
 
+// FreedTotals implements control.Store.
+func (m *Memory) FreedTotals(context.Context) (map[string]int64, error) {
+	defer m.in()()
+	return m.model.Freed(), nil
+}
+
 // Attest implements control.Store.
 func (m *Memory) Attest(_ context.Context, r control.Replica) error {
 	defer m.in()()

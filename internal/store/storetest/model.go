@@ -86,6 +86,7 @@ func (p *pair) compare(t *rapid.T) {
 	}
 	p.both("rows", func(ctx context.Context, s control.Store) (any, error) { return s.List(ctx, control.Filter{}) })
 	p.both("lines", func(ctx context.Context, s control.Store) (any, error) { return s.Lines(ctx) })
+	p.both("freed", func(ctx context.Context, s control.Store) (any, error) { return s.FreedTotals(ctx) })
 	p.both("now", func(ctx context.Context, s control.Store) (any, error) { return s.Now(ctx) })
 	p.both("hosts", func(ctx context.Context, s control.Store) (any, error) { return s.Hosts(ctx) })
 	p.both("replicas", func(ctx context.Context, s control.Store) (any, error) { return s.Replicas(ctx) })

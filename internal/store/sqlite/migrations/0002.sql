@@ -19,6 +19,7 @@ ALTER TABLE pools ADD COLUMN override_until integer NOT NULL DEFAULT 0;
 ALTER TABLE pools ADD COLUMN override_by text NOT NULL DEFAULT '';
 ALTER TABLE pools ADD COLUMN override_reason text NOT NULL DEFAULT '';
 ALTER TABLE pools ADD COLUMN touched_at integer NOT NULL DEFAULT 0; -- its admissions last changed: no later change is dated before that
+ALTER TABLE pools ADD COLUMN freed integer NOT NULL DEFAULT 0; -- slots that its admissions gave back, ever
 
 -- at is written by whoever proves that the store can be written; these two tell an outage.
 ALTER TABLE pulse ADD COLUMN beat_at integer NOT NULL DEFAULT 0;
