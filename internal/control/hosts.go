@@ -73,7 +73,7 @@ func tableVerdict(v host.Verdict) table.Verdict {
 		Host: v.Host, Incarnation: v.Incarnation, Sequence: v.Sequence,
 		Admittable: v.Admittable, Free: v.Free, Limit: v.Limit, MaxAsk: v.MaxAsk,
 		CPUFreeMilli: v.CPUFreeMilli, Intake: table.Intake(v.Intake), Mode: v.Mode,
-		StreamRestore: v.StreamRestore, Labels: v.Labels, Dims: v.Dims,
+		StreamRestore: v.StreamRestore, Labels: v.Labels, Dims: v.Dims, Limits: v.Limits, Standing: v.Standing,
 	}
 }
 

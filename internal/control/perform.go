@@ -67,6 +67,10 @@ func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Eve
 	case admission.Hear:
 		row, ok, err := store.Hear(ctx, e.ID, e.Gen)
 		return admission.Heard{Row: row, OK: ok, Failed: d.failed(err)}
+	case admission.PickStand:
+		return d.pickStand(e)
+	case admission.Stand:
+		return d.stand(ctx, e)
 	case admission.NoteStand:
 		_, err := store.Stand(ctx, e.ID, e.Host)
 		d.failed(err)
@@ -108,6 +112,9 @@ func (d *driving) pick(e admission.Effect) admission.Event {
 	opts.Exclude, opts.Rand, opts.Gross = e.Exclude, g.Rand(), e.Last
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if e.Host != "" {
+		return d.pickOwn(e.Host)
+	}
 	c, ok := g.table.Pick(g.Now(), &d.req.Ask, &opts)
 	if !ok && !d.swept {
 		return admission.Picked{} // what was known before the sweep is told to nobody
