@@ -77,8 +77,8 @@ func (a *app) root(extra []*cobra.Command) *cobra.Command {
   plimsoll host show host-1
   plimsoll admissions --state running -o json`,
 	},
-		a.runCommand(), a.admissionsCommand(), a.hostsCommand(), a.hostCommand(), a.poolsCommand(),
-		a.releaseCommand(), a.reconcileCommand(), a.whoamiCommand(), a.configCommand(), a.versionCommand(),
+		a.runCommand(), a.admissionsCommand(), a.hostsCommand(), a.hostCommand(), a.poolsCommand(), a.poolCommand(),
+		a.releaseCommand(), a.reconcileCommand(), a.whoamiCommand(), a.configCommand(), a.tokenCommand(), a.auditCommand(), a.replicasCommand(), a.versionCommand(),
 	)
 	root.AddCommand(extra...)
 	root.SilenceErrors, root.SilenceUsage = true, true

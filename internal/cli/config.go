@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -19,9 +20,10 @@ section "fleet" (pools, classes, quotas, consumers) is kept by the store and cha
 		Example: `  plimsoll config example > plimsoll.yaml
   plimsoll config check plimsoll.yaml
   plimsoll config diff plimsoll.yaml
-  plimsoll config apply plimsoll.yaml`,
+  plimsoll config apply plimsoll.yaml
+  plimsoll config history`,
 	}
-	return group(cmd, a.configCheck(), a.configExample(), a.configGet(), a.configDiff(), a.configApply())
+	return group(cmd, a.configCheck(), a.configExample(), a.configGet(), a.configDiff(), a.configApply(), a.configHistory(), a.configRollback())
 }
 
 func (a *app) configCheck() *cobra.Command {
@@ -49,33 +51,47 @@ func (a *app) configCheck() *cobra.Command {
 }
 
 func (a *app) configExample() *cobra.Command {
-	return &cobra.Command{
-		Use:     "example",
-		Short:   "Print a file with every setting and a word about each",
-		Example: "  plimsoll config example > plimsoll.yaml",
-		Args:    cobra.NoArgs,
+	noHosts := false
+	cmd := &cobra.Command{
+		Use:   "example",
+		Short: "Print a file with every setting and a word about each",
+		Example: `  plimsoll config example > plimsoll.yaml
+  plimsoll config example --no-hosts > two.yaml && plimsoll up --config two.yaml`,
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if a.json() {
-				return writeJSON(a.stdout, map[string]string{"document": config.Example()})
+			text := config.Example()
+			if noHosts {
+				text = config.NoHostsExample()
 			}
-			_, err := io.WriteString(a.stdout, config.Example())
+			if a.json() {
+				return writeJSON(a.stdout, map[string]string{"document": text})
+			}
+			_, err := io.WriteString(a.stdout, text)
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&noHosts, "no-hosts", false, "a short one that runs as it is: two services on one account, and no hosts")
+	return cmd
 }
 
 func (a *app) configGet() *cobra.Command {
-	return &cobra.Command{
-		Use:     "get",
-		Short:   "Print the fleet's configuration that is in force",
-		Example: "  plimsoll config get",
-		Args:    cobra.NoArgs,
+	var generation int64
+	cmd := &cobra.Command{
+		Use:   "get",
+		Short: "Print the fleet's configuration that is in force, or a former one",
+		Example: `  plimsoll config get
+  plimsoll config get --generation 3`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, _, err := a.connect()
 			if err != nil {
 				return err
 			}
-			doc, err := c.Config(cmd.Context())
+			read := c.Config
+			if cmd.Flags().Changed("generation") {
+				read = func(ctx context.Context) (*api.ConfigDocument, error) { return c.ConfigAt(ctx, generation) }
+			}
+			doc, err := read(cmd.Context())
 			switch {
 			case err != nil:
 				return err
@@ -86,6 +102,8 @@ func (a *app) configGet() *cobra.Command {
 			return err
 		},
 	}
+	cmd.Flags().Int64Var(&generation, "generation", 0, "one of plimsoll config history; by default the one in force")
+	return cmd
 }
 
 func appliedBy(doc *api.ConfigDocument) string {

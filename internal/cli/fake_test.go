@@ -89,6 +89,9 @@ func (f *fake) answer(r *http.Request, body []byte) (int, []byte) {
 	if r.Method == http.MethodPost && r.URL.Path == "/v1/admissions" {
 		name = "POST_v1_admissions"
 	}
+	if generation := r.URL.Query().Get("generation"); generation != "" {
+		name += "_generation_" + generation
+	}
 	f.mu.Lock()
 	f.calls[name]++
 	n := f.calls[name]

@@ -10,15 +10,22 @@ import (
 type table struct {
 	heads []string
 	rows  [][]string
+	notes map[int][]string // row -> lines below it
 }
 
-func newTable(heads ...string) *table { return &table{heads: heads} }
+func newTable(heads ...string) *table { return &table{heads: heads, notes: map[int][]string{}} }
 
 func (t *table) row(cells ...string) {
 	for i := range cells {
 		cells[i] = strings.ReplaceAll(plain(cells[i]), "\n", " ")
 	}
 	t.rows = append(t.rows, cells)
+}
+
+// note puts a line below the last row.
+func (t *table) note(text string) {
+	last := len(t.rows) - 1
+	t.notes[last] = append(t.notes[last], "  "+strings.ReplaceAll(plain(text), "\n", " "))
 }
 
 // write writes heads and rows, each line after the indent.
@@ -35,8 +42,11 @@ func (t *table) write(w io.Writer, indent string) error {
 		}
 	}
 	var b strings.Builder
-	for _, line := range lines {
+	for i, line := range lines {
 		b.WriteString(strings.TrimRight(indent+t.line(line, widths), " ") + "\n")
+		for _, note := range t.notes[i-1] {
+			b.WriteString(indent + note + "\n")
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -48,6 +48,15 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%d s", d/time.Second)
 }
 
+// span writes milliseconds as a duration.
+func span(ms int64) string { return seconds(time.Duration(ms) * time.Millisecond) }
+
+// clock writes an instant so that it can be compared with a log's.
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
+
+// ago writes an instant and how long before now it was.
+func ago(t, now time.Time) string { return clock(t) + " (" + age(now.Sub(t)) + " ago)" }
+
 // short cuts a text to n characters.
 func short(text string, n int) string {
 	runes := []rune(text)

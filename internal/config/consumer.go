@@ -41,6 +41,27 @@ func (c *Consumer) Serves(audience string) bool {
 	return slices.Contains(c.Roles, RoleAdmin) || c.Has(RoleSubstrate) && (slices.Contains(c.Audiences, AnyAudience) || slices.Contains(c.Audiences, audience))
 }
 
+// Consumer returns the consumer of a name.
+func (f *Fleet) Consumer(name string) (*Consumer, bool) {
+	for i := range f.Consumers {
+		if f.Consumers[i].Name == name {
+			return &f.Consumers[i], true
+		}
+	}
+	return nil, false
+}
+
+// AddToken lets whoever has the token of this hash be the consumer.
+func (c *Consumer) AddToken(h TokenHash) {
+	c.Tokens = append(c.Tokens, h)
+	c.sort()
+}
+
+// RemoveToken takes a token back.
+func (c *Consumer) RemoveToken(h TokenHash) {
+	c.Tokens = slices.DeleteFunc(c.Tokens, func(t TokenHash) bool { return t == h })
+}
+
 // Tenant is on whose behalf a request is made. Without a word in the request it is the
 // consumer's only tenant, or the one of its own name; it is never one that the consumer
 // was not given, or leaving the field out would be a way around a quota.
