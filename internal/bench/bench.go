@@ -1,5 +1,5 @@
-// Package bench measures the two hot paths in process: what plimsoll bench pick and plimsoll
-// bench ticket print. A figure is told beside a peer's from the same run, on the same table and
+// Package bench measures the hot paths in process: what plimsoll bench pick, plimsoll bench
+// ticket and plimsoll bench store print. A figure is told beside a peer's from the same run, on the same table and
 // stream of requests, since a nanosecond means little on another machine.
 //
 // It decides nothing and asserts nothing: a time is never a test. Operations are timed in small

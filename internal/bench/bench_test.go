@@ -1,7 +1,10 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -77,5 +80,38 @@ func TestTheEssaysLoop(t *testing.T) {
 	}
 	if fits != 25 {
 		t.Errorf("%d stateless sandboxes of 4 GiB", fits)
+	}
+}
+
+// The store's run claims what it says, in a database that is gone afterwards.
+func TestStoreRunsAndPrints(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	r, err := Store(t.Context(), StoreOptions{Callers: 8, Claims: 400})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := r.Print(&out); err != nil || r.Claims != 400 || r.P99 < r.P50 || r.P50 == 0 || r.PairsPerSec == 0 {
+		t.Errorf("%v: %+v", err, r)
+	}
+	if !strings.Contains(out.String(), "sqlite, 8 callers") {
+		t.Error(out.String())
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+// Whoever stops the run is told so, and nothing stays behind.
+func TestStoreStopped(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err := Store(ctx, StoreOptions{Claims: 1 << 30})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
 	}
 }

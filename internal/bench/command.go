@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -15,16 +18,17 @@ type printed interface{ Print(io.Writer) error }
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the decision and the ticket on this machine, against their peers in one run",
-		Long: `Measure the decision and the ticket on this machine.
+		Short: "Measure the decision, the ticket and the store on this machine",
+		Long: `Measure the decision, the ticket and the store on this machine.
 
 Timings depend on the machine; ratios hold between peers of one run, on the same table
 and the same stream of requests.`,
 		Example: `  plimsoll bench pick --hosts 100000 -o json
-  plimsoll bench ticket`,
+  plimsoll bench ticket
+  plimsoll bench store --store sqlite`,
 		Args: cobra.NoArgs,
 	}
-	c.AddCommand(pickCommand(), ticketCommand())
+	c.AddCommand(pickCommand(), ticketCommand(), storeCommand())
 	return c
 }
 
@@ -65,6 +69,40 @@ func ticketCommand() *cobra.Command {
 		},
 	}
 	c.Flags().IntVar(&o.Ops, "ops", 400_000, "timed mints, and as many verifications")
+	return c
+}
+
+func storeCommand() *cobra.Command {
+	var o StoreOptions
+	c := &cobra.Command{
+		Use:   "store",
+		Short: "Durable claims of slots of one hot pool, by many callers at once",
+		Long: `Durable claims of slots of one hot pool, by many callers at once.
+
+Each caller claims for a new key as soon as its last claim is answered; an answer means that
+the claim is on the disk. claims_per_s, p50_us and p99_us are of claims alone, after a warm-up
+of a quarter as many: nothing is given back while they are timed, so that the pool fills up.
+pairs_per_s is a second run, in which each claim is followed by its release; a pair is two
+durable transitions and is counted once.
+
+The database is the bench's own and is removed afterwards: a file in the folder for temporary
+files (set TMPDIR to measure another disk), or a schema beside all else in a PostgreSQL database.`,
+		Example: `  plimsoll bench store -o json
+  plimsoll bench store --store postgres://plimsoll@db.internal/plimsoll --callers 32`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.Callers < 1 || o.Claims < 1 {
+				return fmt.Errorf("--callers %d --claims %d: both must be at least 1", o.Callers, o.Claims)
+			}
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			r, err := Store(ctx, o)
+			return show(c, r, err)
+		},
+	}
+	c.Flags().StringVar(&o.Store, "store", embedded, "sqlite, or a PostgreSQL `address`, as in postgres://…")
+	c.Flags().IntVar(&o.Callers, "callers", 32, "how many claim at once")
+	c.Flags().IntVar(&o.Claims, "claims", 30_000, "timed claims, and as many pairs")
 	return c
 }
 

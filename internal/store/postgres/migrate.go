@@ -47,6 +47,7 @@ func Script(version int) (string, error) {
 		return "", err
 	}
 	var out strings.Builder
+	fmt.Fprintf(&out, "%s;\n\n", makeVersions)
 	for _, name := range names[version:] {
 		text, err := fs.ReadFile(dir, name)
 		if err != nil {

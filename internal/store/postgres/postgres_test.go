@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -91,17 +90,6 @@ func emptySchema(t testing.TB) string {
 	administer(t, dsn, "CREATE SCHEMA "+schema)
 	t.Cleanup(func() { administer(t, dsn, "DROP SCHEMA "+schema+" CASCADE") })
 	return dsn + separator(dsn) + "search_path=" + schema
-}
-
-// separator stands before one more parameter, in both of the forms that a DSN may have.
-func separator(dsn string) string {
-	switch {
-	case !strings.Contains(dsn, "://"):
-		return " "
-	case strings.Contains(dsn, "?"):
-		return "&"
-	}
-	return "?"
 }
 
 // server is the PostgreSQL that the tests run on. Without one they fail: a suite that
