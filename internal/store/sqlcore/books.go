@@ -60,6 +60,7 @@ type poolState struct {
 	counted   bool // what follows is filled in
 	tally     pool.Tally
 	held      map[pool.Holder]int64 // sums to the tally's Busy
+	recent    recent                // sums to the tally's FreedLately
 	outOfLine int64                 // places kept by those who came out of the line, when it was loaded
 	line      []*pool.Row           // waiters by place
 	places    []int64               // theirs, for a row is changed before it leaves the line
@@ -264,8 +265,14 @@ func (b *books) add(r *pool.Row, by int64) {
 		return
 	}
 	p.tally.Count(r, b.now, by)
-	if p.counted && r.State.HoldsSlot() {
+	if !p.counted {
+		return
+	}
+	if r.State.HoldsSlot() {
 		p.hold(r.Holder(), by)
+	}
+	if r.FreedAt != 0 && b.now.Since(r.FreedAt) < pool.Grace {
+		p.recent.add(r.FreedAt, by)
 	}
 }
 

@@ -18,7 +18,7 @@ type counts map[string]*poolState // pool -> what was counted
 func (c counts) recall(name string, p *poolState) {
 	if old := c[name]; old != nil && old.version == p.version {
 		p.counted, p.line, p.places, p.outOfLine = true, old.line, old.places, old.outOfLine
-		p.held, p.tally.Busy = old.held, old.tally.Busy
+		p.held, p.tally.Busy, p.recent = old.held, old.tally.Busy, old.recent
 	}
 }
 
@@ -59,6 +59,9 @@ func (l *loader) count(ctx context.Context) error {
 	if err := each(l.tx.Query(ctx, l.store.sql["held"], arg))(l.enterHeld); err != nil {
 		return err
 	}
+	if err := each(l.tx.Query(ctx, l.store.sql["freed"], arg, int64(l.now.Add(-pool.Grace))))(l.enterFreed); err != nil {
+		return err
+	}
 	err = each(l.tx.Query(ctx, l.store.sql["line"], arg))(func(rows Rows) error {
 		w, err := scanWaiter(rows)
 		if err == nil {
@@ -85,19 +88,13 @@ func (l *loader) enterHeld(rows Rows) error {
 	return nil
 }
 
-// freed counts the slots that are kept for absent waiters: of that time alone decides.
-func (l *loader) freed(ctx context.Context) error {
-	arg, err := names(slices.Sorted(maps.Keys(l.pools)))
-	if err != nil {
-		return err
-	}
-	return each(l.tx.Query(ctx, l.store.sql["freed"], arg, int64(l.now.Add(-pool.Grace))))(func(rows Rows) error {
-		var name string
-		var n int64
-		err := rows.Scan(&name, &n)
-		l.pools[name].tally.FreedLately = n
-		return err
-	})
+func (l *loader) enterFreed(rows Rows) error {
+	var name string
+	var at pool.Time
+	var n int64
+	err := rows.Scan(&name, &at, &n)
+	l.pools[name].recent.add(at, n)
+	return err
 }
 
 // uses counts what the tenants with a quota hold, those of waiters too.
@@ -108,21 +105,35 @@ func (l *loader) uses(ctx context.Context) error {
 		}
 	}
 	tenants := slices.Sorted(maps.Keys(l.need.tenants))
-	arg, err := names(tenants)
-	if err != nil {
-		return err
-	}
-	err = each(l.tx.Query(ctx, l.store.sql["quotas"], arg))(func(rows Rows) error {
-		var name string
-		var quota int64
-		err := rows.Scan(&name, &quota)
-		l.quotas[name] = quota
-		return err
-	})
-	if err != nil {
+	if err := l.readQuotas(ctx, tenants); err != nil {
 		return err
 	}
 	return l.countUses(ctx, slices.DeleteFunc(tenants, func(t string) bool { return l.Quota(t) == pool.Unlimited }))
+}
+
+// readQuotas reads those that were not read with the tenants' locks.
+func (l *loader) readQuotas(ctx context.Context, tenants []string) error {
+	unread := slices.DeleteFunc(slices.Clone(tenants), func(t string) bool { return l.locked[t] })
+	if len(unread) == 0 {
+		return nil
+	}
+	arg, err := names(unread)
+	if err != nil {
+		return err
+	}
+	return each(l.tx.Query(ctx, l.store.sql["quotas"], arg))(func(rows Rows) error {
+		_, err := l.enterTenant(rows)
+		return err
+	})
+}
+
+func (l *loader) enterTenant(rows Rows) (name string, err error) {
+	var quota *int64
+	err = rows.Scan(&name, &quota)
+	if quota != nil {
+		l.quotas[name] = *quota
+	}
+	return name, err
 }
 
 func (l *loader) countUses(ctx context.Context, tenants []string) error {

@@ -55,9 +55,10 @@ func (n *need) touch(pool, tenant string) {
 // loader fills the books of one transaction.
 type loader struct {
 	*books
-	store *Store
-	need  need
-	again bool // an earlier try found a row elsewhere than its transition said
+	store  *Store
+	need   need
+	locked map[string]bool // tenants whose rows are locked, and whose quotas were read
+	again  bool            // an earlier try found a row elsewhere than its transition said
 }
 
 // load reads what the batch needs. Lock order: the pools' rows by name, then the tenants'
@@ -66,7 +67,7 @@ type loader struct {
 func (l *loader) load(ctx context.Context) error {
 	steps := []func(context.Context) error{l.seek, l.lock, l.settings}
 	if l.need.counts {
-		steps = append(steps, l.count, l.freed, l.uses)
+		steps = append(steps, l.count, l.uses)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -144,6 +145,7 @@ func (l *loader) lock(ctx context.Context) error {
 func (l *loader) enterCounts() {
 	for _, p := range l.pools {
 		p.tally.InLine = p.outOfLine + p.inLine(l.now)
+		p.tally.FreedLately = p.recent.since(l.now.Add(-pool.Grace))
 	}
 	for _, e := range l.order {
 		e.counts = *e.row
@@ -225,15 +227,14 @@ func (l *loader) lockTenants(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.locked = map[string]bool{}
 	for range 2 {
-		locked := 0
 		err := each(l.tx.Query(ctx, l.store.sql["tenants"], arg))(func(rows Rows) error {
-			var name string
-			var quota *int64
-			locked++
-			return rows.Scan(&name, &quota)
+			name, err := l.enterTenant(rows)
+			l.locked[name] = true
+			return err
 		})
-		if err != nil || locked == len(l.need.tenants) {
+		if err != nil || len(l.locked) == len(l.need.tenants) {
 			return err
 		}
 		if _, err := l.tx.Exec(ctx, l.store.sql["meet_tenants"], arg); err != nil {
