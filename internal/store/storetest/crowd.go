@@ -64,7 +64,8 @@ func (v *tally) add(t testing.TB, c pool.Claimed, err error) {
 	v.by[c.Verdict]++
 }
 
-// testLastSlot has ten callers want the last free slot at once (T02, T06, T07).
+// testLastSlot has ten callers want the last free slot at once (T02, T06, T07). Nobody guesses at
+// what others hold: the count is the store's, however the callers are spread (F08).
 func testLastSlot(t *testing.T, o Opened) {
 	all := o.stores(t)
 	Configure(t, all[0], OnePool(10, 10))
