@@ -25,7 +25,7 @@ type Books interface {
 	// no bound; asked by Override alone.
 	Pools() []string
 	Ceiling() int64
-	// Pulse is the last one written.
+	// Pulse is the last one written, with the gap that follows from the limits in force.
 	Pulse() Pulse
 	// PutPulse stores it.
 	PutPulse(p Pulse)

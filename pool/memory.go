@@ -62,7 +62,11 @@ func (m *memory) Pools() []string { return slices.Sorted(maps.Keys(m.settings.Po
 
 func (m *memory) Ceiling() int64 { return m.settings.Ceiling }
 
-func (m *memory) Pulse() Pulse { return m.pulse }
+func (m *memory) Pulse() Pulse {
+	p := m.pulse
+	p.Gap = GapFor(m.settings.ShortestLife())
+	return p
+}
 
 func (m *memory) PutPulse(p Pulse) { m.pulse = p }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Settings are the global limits: what the configuration puts into the store.
@@ -12,6 +13,23 @@ type Settings struct {
 	Quotas       map[string]int64  // tenant -> most slots held at once
 	DefaultQuota int64             // of tenants not named; Unlimited for none
 	Ceiling      int64             // what the caps may sum to; Unlimited, or zero, for none
+}
+
+// ShortestLife is the shortest that a slot without a host lives in any pool; zero: no pool is
+// without hosts, or no limits are loaded.
+func (s *Settings) ShortestLife() (shortest time.Duration) {
+	if s == nil {
+		return 0
+	}
+	for _, l := range s.Pools {
+		if l.Audience == "" {
+			continue
+		}
+		if l.fill(); shortest == 0 || l.SlotTTL < shortest {
+			shortest = l.SlotTTL
+		}
+	}
+	return shortest
 }
 
 // Model is the store in memory: every transition that a real store must equal, over

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -8,23 +9,40 @@ import (
 // Pulse is what replicas write so that everybody knows that somebody could hear: nothing is
 // dead or over by a silence that nobody could have broken.
 type Pulse struct {
-	At         Time // last written
-	HeardSince Time // when it began to be written without a gap
+	At         Time          // last written
+	HeardSince Time          // when it began to be written without a gap
+	Gap        time.Duration // one longer than that was an outage, see GapFor; zero: PulseGap
 }
 
 // The times of the pulse and of hosts.
 const (
 	PulseEvery = 5 * time.Second
-	PulseGap   = 30 * time.Second // one longer than that was an outage
+	PulseGap   = 30 * time.Second // one longer than that was an outage in any case
 	HostTTL    = 5 * time.Minute  // a host that was not heard for so long is dead
 )
 
+// GapFor is the longest silence of all replicas that is no outage, where the shortest life of
+// a slot without a host is this; zero: there are none. Callers keep a slot every third of its
+// life, so that a silence of one more third takes it from nobody: the last third is left to
+// be heard in. Of 10 minutes that would be more than PulseGap; of 6 seconds it is 2.
+func GapFor(shortestLife time.Duration) time.Duration {
+	if shortestLife == 0 {
+		return PulseGap
+	}
+	return min(shortestLife/3, PulseGap)
+}
+
+// PulseFor is how often the pulse is written, so that one that is lost makes no gap.
+func PulseFor(gap time.Duration) time.Duration { return min(gap/2, PulseEvery) }
+
 // beat writes the pulse. A clock that was set back makes a gap as well.
 func (p Pulse) beat(now Time) Pulse {
-	if gap := now.Since(p.At); gap > PulseGap || gap < -PulseGap {
+	most := cmp.Or(p.Gap, PulseGap)
+	if gap := now.Since(p.At); gap > most || gap < -most {
 		p.HeardSince = now
 	}
-	return Pulse{At: now, HeardSince: p.HeardSince}
+	p.At = now
+	return p
 }
 
 // heardFor says whether somebody could hear for that long without a gap, until now.

@@ -222,13 +222,16 @@ var commands = map[string]func(p *player, r Row, key string, w words) string{
 	},
 }
 
-// limitsOf reads CAP, or CAP@AUDIENCE, and the shares that share.NAME=RESERVED or
-// share.NAME=RESERVED/MAX gives; a NAME that is a number is a priority's.
+// limitsOf reads CAP, or CAP@AUDIENCE whose slots live for life=, and the shares that
+// share.NAME=RESERVED or share.NAME=RESERVED/MAX gives; a NAME that is a number is a priority's.
 func limitsOf(value string, w words) Limits {
 	cap, audience, _ := strings.Cut(value, "@")
 	l := Limits{Cap: words{"": cap}.number("", 0), MaxWaiting: w.number("line", 10), Audience: audience}
 	if audience != "" {
 		l.SlotTTL, l.TicketTTL = DefaultSlotTTL, DefaultTicketTTL
+		if w.has("life") {
+			l.SlotTTL, l.TicketTTL = duration(w["life"]), duration(w["life"])
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w)) {
 		of, ok := strings.CutPrefix(name, "share.")
@@ -313,9 +316,10 @@ func (p *player) details(r Row) string {
 // advance lets time pass while replicas write their pulse, or unheard.
 func (p *player) advance(by time.Duration, unheard bool) {
 	end := p.m.Now().Add(by)
-	for !unheard && p.m.Now().Add(PulseGap) < end {
+	gap := p.m.books.Pulse().Gap
+	for !unheard && p.m.Now().Add(gap) < end {
 		p.m.Pulse()
-		p.m.Advance(p.m.Now().Add(PulseGap))
+		p.m.Advance(p.m.Now().Add(gap))
 	}
 	if !unheard {
 		p.m.Pulse()

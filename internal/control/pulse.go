@@ -10,21 +10,30 @@ import (
 // PulseUntil writes that this replica hears, and which hosts it heard, until ctx ends. It
 // counts what all replicas freed, and wakes who waits here when another one freed something.
 func (g *Gateway) PulseUntil(ctx context.Context) {
-	tick := time.NewTicker(pool.PulseEvery)
-	defer tick.Stop()
 	since, freed := g.Now(), map[string]int64(nil)
 	for {
+		tick := time.After(g.pulseEvery())
 		began := g.Now()
 		freed = g.watchFreed(ctx, freed)
 		if _, err := g.Store.Pulse(ctx, g.heardSince(since)); err == nil {
 			since = began
 		} else if ctx.Err() == nil {
-			g.Log.Warn("pulse not written; a gap of 30 s gives every slot its time again", "err", err)
+			g.Log.Warn("pulse not written; when it stays so, every slot gets its time again afterwards", "err", err)
 		}
-		if !g.wakeUntil(ctx, tick.C) {
+		if !g.wakeUntil(ctx, tick) {
 			return
 		}
 	}
+}
+
+// pulseEvery is how often the pulse is due for the slots that live the shortest.
+func (g *Gateway) pulseEvery() time.Duration {
+	gap := pool.PulseGap
+	if fleet := g.Fleet(); fleet != nil {
+		s := fleet.Settings()
+		gap = pool.GapFor(s.ShortestLife())
+	}
+	return pool.PulseFor(gap)
 }
 
 // lookAfter is how soon a hint of another replica has this one look for a new configuration.

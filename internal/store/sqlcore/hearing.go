@@ -38,7 +38,10 @@ func (b *books) hear(hosts []string) {
 func (l *loader) lockHearing(ctx context.Context) error {
 	l.hearing.leases, l.hearing.heard = map[string]pool.Time{}, map[string]bool{}
 	err := each(l.tx.Query(ctx, l.store.sql["pulse_lock"]))(func(rows Rows) error {
-		return rows.Scan(&l.hearing.pulse.At, &l.hearing.pulse.HeardSince)
+		var shortest int64
+		err := rows.Scan(&l.hearing.pulse.At, &l.hearing.pulse.HeardSince, &shortest)
+		l.hearing.pulse.Gap = pool.GapFor(time.Duration(shortest) * time.Millisecond)
+		return err
 	})
 	if err == nil && l.store.dialect.Steady != nil {
 		err = l.store.dialect.Steady(ctx, l.tx)
