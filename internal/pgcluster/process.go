@@ -1,0 +1,50 @@
+package pgcluster
+
+import (
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// process is a started command that somebody waits for.
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has
+}
+
+// launch starts a command on a thread that lives as long as it does: it is that thread's end,
+// not our process's, at which the kernel sends Pdeathsig.
+func launch(cmd *exec.Cmd) (*process, error) {
+	p, started := &process{cmd, make(chan struct{})}, make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is in its log
+		}
+		close(p.ended)
+	}()
+	return p, <-started
+}
+
+func (p *process) alive() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// end sends the signal and waits; a process that does not heed it is killed.
+func (p *process) end(by syscall.Signal) {
+	_ = p.cmd.Process.Signal(by) // it may have ended by itself
+	select {
+	case <-p.ended:
+	case <-time.After(stopWithin):
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+	}
+}
