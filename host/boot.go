@@ -11,16 +11,16 @@ import (
 // boots under pressure and cordon; a draining host, a lost bet and a full line refuse
 // before anything is closed.
 func (h *Host) redeem(e Redeem) {
-	entry, open := h.ledger.Open(e.ID)
-	if !open || entry.Gen != e.Epoch {
+	promised, open := h.ledger.Open(e.ID)
+	if !open || promised.Gen != e.Epoch {
 		h.answer(Answer{Denial: h.whyNot(e.ID, e.Epoch)})
 		return
 	}
-	if denial := h.refusesBoot(entry.Reopened); denial != "" {
+	if denial := h.refusesBoot(promised.Reopened); denial != "" {
 		h.answer(Answer{Denial: denial})
 		return
 	}
-	h.ledger.Redeem(h.now, e.ID, e.Epoch)
+	entry, _ := h.ledger.Redeem(h.now, e.ID, e.Epoch)
 	closed, _ := h.ledger.Get(e.ID)
 	h.recordEntry(closed)
 	s := h.blank()

@@ -77,9 +77,9 @@ func (h *Host) refuses(e *Reserve, need gate.Bytes) (Denial, string) {
 	if name := h.lacksDim(e, &held.Ask, replaces); name != "" {
 		return LacksDim, name
 	}
-	account := h.account()
+	account := h.accountFor(e.ID)
 	account.Reserved = account.Reserved.Sub(held.Need)
-	if !gate.Fits(beside(gate.Admittable(account), held.Need, h.aside(e.ID)), need) {
+	if !gate.Fits(gate.Admittable(account), need) {
 		return NoRoom, ""
 	}
 	return "", ""
@@ -178,11 +178,10 @@ func (h *Host) lacksDim(e *Reserve, held *gate.Ask, replaces bool) string {
 		return name
 	}
 	for i, d := range h.cfg.Dims {
-		var own int64
+		left := h.dimFor(i, e.ID)
 		if replaces {
-			own = held.Takes(d.Name)
+			left += held.Takes(d.Name)
 		}
-		left := beside(h.dimLeft(i)+own, own, h.asideDim(i, e.ID))
 		if takes := e.Ask.Takes(d.Name); takes > 0 && takes > left {
 			return d.Name
 		}
@@ -204,6 +203,3 @@ func (h *Host) undeclared(a *gate.Ask) string {
 
 // dimLeft is what is left of the i-th declared dimension.
 func (h *Host) dimLeft(i int) int64 { return h.cfg.Dims[i].N - h.ledger.Dim(i) - h.dims[i] }
-
-// dimOffered is what others than the waiter that it is set aside for may have of that.
-func (h *Host) dimOffered(i int) int64 { return max(h.dimLeft(i)-h.asideDim(i, ""), 0) }

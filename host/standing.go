@@ -95,22 +95,27 @@ func (h *Host) lapseStanding() {
 	}
 }
 
-// aside is what is set aside of memory before others than id.
-func (h *Host) aside(id string) gate.Bytes {
-	if h.standing.ID == id {
-		return 0
+// anybody is whoever nothing is set aside for.
+const anybody = ""
+
+// accountFor is the account as it stands for one who asks: what is set aside for another is
+// taken from what is free, and from nothing that was promised.
+func (h *Host) accountFor(id string) gate.Account {
+	a := h.account()
+	if h.standing.ID != id {
+		a.Reserved = a.Reserved.Add(min(h.standing.Need, gate.Room(a).Positive()))
 	}
-	return h.standing.Need
+	return a
 }
 
-// asideDim is what is set aside of the i-th declared dimension before others than id.
-func (h *Host) asideDim(i int, id string) int64 {
-	if h.standing.ID == "" || h.standing.ID == id {
-		return 0
+// dimFor is what is left of the i-th declared dimension for one who asks, likewise.
+func (h *Host) dimFor(i int, id string) int64 {
+	left := h.dimLeft(i)
+	if h.standing.ID == anybody || h.standing.ID == id {
+		return left
 	}
-	return h.standing.Ask.Takes(h.cfg.Dims[i].Name)
+	return left - min(h.standing.Ask.Takes(h.cfg.Dims[i].Name), max(left, 0))
 }
 
-// beside is what somebody may have of an amount that is left when another's is set aside:
-// not that, but all that it holds itself, since that was promised before.
-func beside[N ~int64](left, held, aside N) N { return max(left-aside, min(left, held)) }
+// dimOffered is what is said of it: more may be taken than there is now.
+func (h *Host) dimOffered(i int) int64 { return max(h.dimFor(i, anybody), 0) }
