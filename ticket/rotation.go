@@ -1,6 +1,7 @@
 package ticket
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"time"
@@ -144,6 +145,13 @@ func (k Keyring) Take(t Turn, fresh Root, now time.Time) (Keyring, error) {
 	case AwaitKnown, AwaitSettle, AwaitSigned, AwaitLast:
 	}
 	return k, nil
+}
+
+// Equal says whether two keyrings are the same: roots, states and dates.
+func (k Keyring) Equal(other Keyring) bool {
+	return slices.EqualFunc(k.roots, other.roots, func(a, b Root) bool {
+		return a.id == b.id && a.state == b.state && a.since.Equal(b.since) && bytes.Equal(*a.secret.open(), *b.secret.open())
+	})
 }
 
 // Dated returns the keyring with a date for the roots that lack one: when it is not known
