@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/store/sqlcore"
 	"github.com/plimsoll-project/plimsoll/internal/store/storetest"
 )
@@ -75,6 +78,19 @@ func TestMigrateUnderLoad(t *testing.T) {
 	}
 	wg.Wait()
 	opened(t, dsn, Options{})
+}
+
+func TestConstraints(t *testing.T) {
+	clock, dsn := storetest.NewClock(), freshSchema(t)
+	o := storetest.Opened{Clock: clock, Open: func(t testing.TB) control.Store {
+		return opened(t, dsn, Options{Clock: clock.Now})
+	}}
+	storetest.Constraints(t, o, func(statement string) error {
+		return connected(t.Context(), dsn, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(t.Context(), statement)
+			return err
+		})
+	})
 }
 
 // A schema that has taken away what this program needs refuses it, and so does migrating it.

@@ -55,6 +55,7 @@ func (s *Store) due(ctx context.Context, pulse pool.Pulse) ([]string, error) {
 		ids = append(ids, id)
 		return err
 	})
+	slices.Sort(ids)
 	return ids, s.explain(err)
 }
 

@@ -95,6 +95,19 @@ func TestMigrateRows(t *testing.T) {
 	}
 }
 
+func TestConstraints(t *testing.T) {
+	clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "plimsoll.db")
+	o := storetest.Opened{Clock: clock, Open: func(t testing.TB) control.Store {
+		return opened(t, path, Options{Clock: clock.Now})
+	}}
+	storetest.Constraints(t, o, func(statement string) error {
+		db := raw(t, path)
+		defer func() { _ = db.Close() }()
+		_, err := db.Exec(statement)
+		return err
+	})
+}
+
 const firstSchemasRow = `INSERT INTO admissions (
     id, consumer, key, tenant, class, template, memory_mb, cpu_milli, labels, pinned_host, prefer, stateful, pool,
     mode, max_queue_age_ms, state, reason, gen, epoch, host, place, waited, late, spared_at, waiting_for, queued_at,
