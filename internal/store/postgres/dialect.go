@@ -12,7 +12,7 @@ import (
 // the clock is the server's; numbers come from a sequence that nobody has to wait for.
 func dialect(c clock) sqlcore.Dialect {
 	return sqlcore.Dialect{
-		Rewrite: sqlcore.RewriteWith("jsonb_array_elements($1::jsonb)", "FOR UPDATE"),
+		Rewrite: sqlcore.RewriteWith("json_array_elements($1::json)", "FOR UPDATE"),
 		Numbers: "SELECT n, n FROM (SELECT nextval('numbers') AS n FROM generate_series(1, $1)) AS taken ORDER BY n",
 		Write:   write,
 		Now:     c.now,

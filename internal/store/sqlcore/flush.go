@@ -88,14 +88,6 @@ func write[T any](ctx context.Context, l *loader, name string, rows []T) error {
 	return err
 }
 
-type touchRecord struct {
-	Name       string    `json:"name"`
-	LastPlace  int64     `json:"last_place"`
-	WasVersion int64     `json:"was_version"`
-	TouchedAt  pool.Time `json:"touched_at"`
-	Freed      int64     `json:"freed"` // since it was loaded
-}
-
 type markRecord struct {
 	ID       string    `json:"id"`
 	Late     bool      `json:"late"`
@@ -112,17 +104,28 @@ func (l *loader) flushPools(ctx context.Context) error {
 	if err := write(ctx, l, "mark", marks); err != nil {
 		return err
 	}
-	var touches []touchRecord
 	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
-		p := l.pools[name]
-		if p.touched {
-			touches = append(touches, touchRecord{name, p.lastPlace, p.version, l.now, p.freed})
-		}
-		if o := p.override; p.overridden {
-			if _, err := l.tx.Exec(ctx, l.store.sql["override"], name, o.Cap, int64(o.Since), int64(o.Until), o.By, o.Reason); err != nil {
-				return err
-			}
+		if err := l.flushPool(ctx, name, l.pools[name]); err != nil {
+			return err
 		}
 	}
-	return write(ctx, l, "touch", touches)
+	return nil
+}
+
+func (l *loader) flushPool(ctx context.Context, name string, p *poolState) error {
+	if p.touched {
+		hit, err := l.tx.Exec(ctx, l.store.sql["touch"], name, p.version, p.lastPlace, int64(l.now), p.freed)
+		if err == nil && hit != 1 {
+			err = errMoved
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !p.overridden {
+		return nil
+	}
+	o := p.override
+	_, err := l.tx.Exec(ctx, l.store.sql["override"], name, o.Cap, int64(o.Since), int64(o.Until), o.By, o.Reason)
+	return err
 }

@@ -9,7 +9,7 @@ UPDATE admissions AS a SET
     hostless_at = r.hostless_at, hostless_since = r.hostless_since, stand_at = r.stand_at, placing_at = r.placing_at,
     admitted_at = r.admitted_at, reserved_until = r.reserved_until, live_until = r.live_until,
     running_at = r.running_at, freed_at = r.freed_at, ended_at = r.ended_at
-FROM jsonb_to_recordset($1::jsonb) AS r (
+FROM json_to_recordset($1::json) AS r (
     id text, tenant text, class text, template text, memory_mb bigint, cpu_milli bigint, labels text,
     pinned_host text, prefer boolean, stateful boolean, hold_on_exit boolean, priority bigint, pool text, mode text,
     max_queue_age_ms bigint, state text, reason text, gen bigint, epoch bigint, host text, audience text,

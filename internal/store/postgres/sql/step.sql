@@ -6,7 +6,7 @@ UPDATE admissions AS a SET
     hostless_at = r.hostless_at, hostless_since = r.hostless_since, stand_at = r.stand_at, placing_at = r.placing_at,
     admitted_at = r.admitted_at, reserved_until = r.reserved_until, live_until = r.live_until,
     running_at = r.running_at, freed_at = r.freed_at, ended_at = r.ended_at
-FROM jsonb_to_recordset($1::jsonb) AS r (
+FROM json_to_recordset($1::json) AS r (
     id text, state text, reason text, gen bigint, epoch bigint, host text, audience text, instance text, place bigint,
     waited boolean, late boolean, spared_at bigint, waiting_for text, queued_at bigint, present_until bigint,
     hostless_at bigint, hostless_since bigint, stand_at text, placing_at bigint, admitted_at bigint,
