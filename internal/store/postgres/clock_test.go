@@ -41,6 +41,7 @@ func TestClockSetBack(t *testing.T) {
 	limits.Pools["r"] = pool.Limits{Cap: 9, Audience: "cloud", SlotTTL: time.Minute, TicketTTL: time.Minute}
 	storetest.Configure(t, s, limits)
 	goOn(t, o.Clock, s, 2*time.Minute)
+	o.Clock.Advance(3 * time.Second) // since the last pulse
 	held := admitted(t, s, "r1")
 	placing, err := s.Claim(t.Context(), newClaim(1))
 	if err != nil || placing.Verdict != pool.Granted {
