@@ -39,7 +39,30 @@ func (a *app) change(ctx context.Context, path string) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
-	return change{c, old, f.FleetDocument, config.Diff(old.Document, f.FleetDocument)}, nil
+	document, err := withTokens(f, old)
+	return change{c, old, document, config.Diff(old.Document, document)}, err
+}
+
+// withTokens is the file's fleet section with the tokens in force where it says nothing of
+// them: a file that is kept elsewhere takes no token away by not knowing it.
+func withTokens(f *config.File, old *api.ConfigDocument) (string, error) {
+	if old.Document == "" {
+		return f.FleetDocument, nil
+	}
+	inForce, err := parseInForce(old)
+	if err != nil {
+		return "", err
+	}
+	f.Fleet.KeepTokens(inForce)
+	return f.Fleet.Document(), nil
+}
+
+func parseInForce(doc *api.ConfigDocument) (*config.Fleet, error) {
+	fleet, err := config.ParseFleet(fmt.Sprintf("generation %d", doc.Generation), []byte(doc.Document))
+	if err != nil {
+		return nil, &Failure{ExitConfig, fmt.Errorf("the configuration in force is not readable by this version: %w", err), "use the plimsoll of the server's version"}
+	}
+	return fleet, nil
 }
 
 // maxConfig bounds a file, so that a wrong one is not read whole.

@@ -86,7 +86,7 @@ func overrideNote(p api.Pool, o api.PoolOverride, now time.Time) string {
 		what = "cap " + grouped(o.Cap)
 	}
 	if o.Until != nil {
-		until = "until " + clock(*o.Until) + ", " + age(o.Until.Sub(now)) + " more"
+		until = "until " + clock(*o.Until) + ", " + age(o.Until.Sub(now)+time.Second) + " more"
 	}
 	if p.ConfiguredCap != nil {
 		configured = grouped(*p.ConfiguredCap)

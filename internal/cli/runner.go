@@ -185,6 +185,13 @@ func (r *runner) pass(ctx context.Context, numbers chan<- int) {
 
 // socketOf is where the host that was chosen boots: its own word goes before the note's.
 func (w way) socketOf(a *api.Admission) (string, error) {
+	if a.Audience != "" {
+		return "", &Failure{
+			ExitUsage,
+			fmt.Errorf("class %s is of a pool without hosts: %s boots it, and demands the ticket itself", a.Class, a.Audience),
+			"plimsoll run a class whose pool is placed on hosts",
+		}
+	}
 	if w.socket != "" {
 		return w.socket, nil
 	}

@@ -305,11 +305,8 @@ func readFleet(ctx context.Context, c *client.Client) (*api.ConfigDocument, *con
 	if err != nil {
 		return nil, nil, err
 	}
-	fleet, err := config.ParseFleet(fmt.Sprintf("generation %d", doc.Generation), []byte(doc.Document))
-	if err != nil {
-		return nil, nil, &Failure{ExitConfig, fmt.Errorf("the configuration in force is not readable by this version: %w", err), "use the plimsoll of the server's version"}
-	}
-	return doc, fleet, nil
+	fleet, err := parseInForce(doc)
+	return doc, fleet, err
 }
 
 func consumerOf(fleet *config.Fleet, name string) (*config.Consumer, error) {

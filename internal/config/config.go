@@ -133,7 +133,7 @@ type Quota struct {
 type Consumer struct {
 	Name   string      `yaml:"name" must:"give the consumer a name"`
 	Roles  []Role      `yaml:"roles"`
-	Tokens []TokenHash `yaml:"token_sha256"` // none: nobody can be it until a token is made
+	Tokens []TokenHash `yaml:"token_sha256"` // nil: left out, see Fleet.KeepTokens; none: nobody can be it
 	// Tenants are those it may ask for; AnyTenant for all. Left out, it is the tenant of the
 	// consumer's own name alone: a consumer that nobody gave a wider reach cannot spend the
 	// quota of others.

@@ -62,6 +62,17 @@ func (c *Consumer) RemoveToken(h TokenHash) {
 	c.Tokens = slices.DeleteFunc(c.Tokens, func(t TokenHash) bool { return t == h })
 }
 
+// KeepTokens gives the consumers of whose tokens a file says nothing those that they have in
+// force: plimsoll token create and revoke look after them, and no file has to be kept in step.
+func (f *Fleet) KeepTokens(inForce *Fleet) {
+	for i := range f.Consumers {
+		c := &f.Consumers[i]
+		if has, ok := inForce.Consumer(c.Name); ok && c.Tokens == nil {
+			c.Tokens = slices.Clone(has.Tokens)
+		}
+	}
+}
+
 // Tenant is on whose behalf a request is made. Without a word in the request it is the
 // consumer's only tenant, or the one of its own name; it is never one that the consumer
 // was not given, or leaving the field out would be a way around a quota.

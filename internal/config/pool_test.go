@@ -262,6 +262,23 @@ fleet:
 	}
 }
 
+// A file that says nothing of a consumer's tokens takes none away; one that lists them, or
+// lists none, is taken at its word.
+func TestKeepTokens(t *testing.T) {
+	doc := func(consumers string) *Fleet {
+		return parse(t, fleet("")+"  consumers: ["+consumers+"]\n").Fleet
+	}
+	inForce := doc("{name: a, token_sha256: ['" + hashA + "']}, {name: b, token_sha256: ['" + strings.ReplaceAll(hashA, "a", "b") + "']}")
+	f := doc("{name: a}, {name: b, token_sha256: []}, {name: c}")
+	f.KeepTokens(inForce)
+	if len(f.Consumers[0].Tokens) != 1 || len(f.Consumers[1].Tokens) != 0 || len(f.Consumers[2].Tokens) != 0 {
+		t.Errorf("%+v", f.Consumers)
+	}
+	if f.Consumers[0].Tokens[0] != inForce.Consumers[0].Tokens[0] {
+		t.Error("another token")
+	}
+}
+
 // The shortest file there is for two services on one account: fifteen lines, and nothing to
 // warn of but the tokens that are still to be made.
 func TestNoHostsExample(t *testing.T) {

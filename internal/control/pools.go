@@ -201,6 +201,14 @@ type overriding struct {
 	err     error
 }
 
+// deed is what was done, in the words of the audit.
+func (o overriding) deed(name string) string {
+	if o.wish == nil {
+		return ResumeDeed(name)
+	}
+	return OverrideDeed(name, o.wish.Cap, o.lasts)
+}
+
 func (g *Gateway) changed(ctx context.Context, who *config.Consumer, name string, o overriding) (api.PoolChange, error) {
 	switch {
 	case g.failed(o.err, "pool", name):
@@ -210,7 +218,7 @@ func (g *Gateway) changed(ctx context.Context, who *config.Consumer, name string
 	case o.verdict == pool.OverrideCeiling:
 		return api.PoolChange{}, g.Refused(g.overCeiling(ctx, name, o), who)
 	}
-	g.Log.Info("an operator changed a pool", "pool", name, "by", who.Name, "override", o.wish)
+	g.Log.Info("an operator changed a pool", "by", who.Name, "deed", o.deed(name))
 	g.wakes.wake()
 	lines, rows, err := g.occupied(ctx, Filter{Pool: name})
 	if err == nil {

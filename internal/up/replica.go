@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/web"
 )
@@ -61,11 +62,21 @@ func (u *Up) settleConfig(ctx context.Context) error {
 			return u.settleConfig(ctx)
 		}
 		return err
-	case u.Path != "" && fleet != nil && document != inForce.Document:
+	case u.Path != "" && fleet != nil && differs(fleet, inForce):
 		u.Log.Warn("the fleet section of the file differs from the generation in force, which stands; see plimsoll config diff, then apply",
 			"file", u.Path, "generation", inForce.Generation)
 	}
 	return nil
+}
+
+// differs says whether apply would change anything.
+func differs(fleet *config.Fleet, inForce control.Config) bool {
+	has, err := config.ParseFleet("the configuration in force", []byte(inForce.Document))
+	if err != nil {
+		return true // and to load it says why
+	}
+	fleet.KeepTokens(has)
+	return fleet.Document() != inForce.Document
 }
 
 // startReplica runs what a replica does besides answering, and then lets it answer.
