@@ -18,6 +18,7 @@ const (
 	lockNotAvailable     = "55P03"
 	uniqueViolation      = "23505"
 	duplicateTable       = "42P07"
+	duplicateObject      = "42710"
 	undefinedTable       = "42P01"
 )
 
@@ -92,5 +93,5 @@ func locked(err error) bool {
 // madeTwice says that another migrator made the same table, or took the same version, at the same moment.
 func madeTwice(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (pgErr.Code == uniqueViolation || pgErr.Code == duplicateTable)
+	return ok && (pgErr.Code == uniqueViolation || pgErr.Code == duplicateTable || pgErr.Code == duplicateObject)
 }

@@ -126,3 +126,24 @@ func mustNotOpen(t *testing.T, dsn string, is error, words ...string) {
 		}
 	}
 }
+
+// A scratch schema is ready to be worked on, touches nothing beside it, and is gone afterwards.
+func TestScratch(t *testing.T) {
+	dsn := emptySchema(t)
+	at, drop, err := Scratch(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), at, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Close(), drop()); err != nil {
+		t.Error(err)
+	}
+	for _, where := range []string{dsn, at} {
+		if got, err := Status(t.Context(), where); err != nil || got.Version != 0 {
+			t.Errorf("%+v %v", got, err)
+		}
+	}
+}

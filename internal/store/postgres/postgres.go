@@ -18,7 +18,7 @@
 //
 // The clock is the server's, but it never goes back: no transaction is dated before the last
 // change of its pools (pools.touched_at) or before the last pulse. When the server's was set
-// back, the next pulse, a second later, notes by how much; the store's clock then goes on from
+// back, the next pulse notes by how much; the store's clock then goes on from
 // where it stood and loses a tenth until the server's has caught up, so that nothing is over
 // for the leap, and nothing stands still for it (clock.go). Two servers' clocks may differ in
 // the same way when one takes over from the other.
