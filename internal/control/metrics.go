@@ -112,6 +112,7 @@ var (
 	descResident   = prometheus.NewDesc("plimsoll_host_resident_bytes", "Memory that the sandboxes of a host hold.", perHost, nil)
 	descCommitted  = prometheus.NewDesc("plimsoll_host_committed_bytes", "Memory that the sandboxes of a host are configured with.", perHost, nil)
 	descReserved   = prometheus.NewDesc("plimsoll_host_reserved_bytes", "Memory promised to boots that have not happened; zero on an idle fleet.", perHost, nil)
+	descAside      = prometheus.NewDesc("plimsoll_host_set_aside_bytes", "Memory that is set aside, as it frees, for a waiter that needs much; promised to nobody.", perHost, nil)
 	descOpen       = prometheus.NewDesc("plimsoll_host_reservations", "Open reservations; zero on an idle fleet.", perHost, nil)
 	descAdmittable = prometheus.NewDesc("plimsoll_host_admittable_bytes", "What a host can still promise.", perHost, nil)
 	descHeadroom   = prometheus.NewDesc("plimsoll_host_headroom_bytes", "Memory that is never promised.", perHost, nil)
@@ -131,7 +132,7 @@ func (g *Gateway) Gauges() prometheus.Collector { return hostGauges{g} }
 func (c hostGauges) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom,
-		descFree, descSandboxes, descShut, descBusy, descCap, descWaiting, descOutOfGate,
+		descAside, descFree, descSandboxes, descShut, descBusy, descCap, descWaiting, descOutOfGate,
 	} {
 		out <- d
 	}
@@ -168,6 +169,7 @@ func collectHost(out chan<- prometheus.Metric, id string, v host.View) {
 	bytes(descResident, v.Resident)
 	bytes(descCommitted, v.Committed)
 	bytes(descReserved, v.Account.Reserved)
+	bytes(descAside, v.Standing.Need)
 	bytes(descAdmittable, v.Verdict.Admittable)
 	bytes(descHeadroom, v.Account.Headroom)
 	bytes(descFree, v.Account.Free)

@@ -269,7 +269,7 @@ func askOf(fleet *config.Fleet, row pool.Row) gate.Ask {
 	}
 	return gate.Ask{
 		Class: row.Class, Template: row.Template, Memory: gate.FromMiB(row.MemoryMB),
-		CPUMilli: row.CPUMilli, Stateful: row.Stateful, Rule: gate.ReserveRule{Permille: 1000}, Labels: wantedLabels(row.Labels),
+		CPUMilli: row.CPUMilli, Stateful: row.Stateful, HoldOnExit: row.HoldOnExit, Rule: gate.ReserveRule{Permille: 1000}, Labels: wantedLabels(row.Labels),
 	}
 }
 
@@ -346,7 +346,9 @@ func (g *Gateway) ReleaseByID(ctx context.Context, who *config.Consumer, id stri
 
 func (g *Gateway) release(ctx context.Context, who *config.Consumer, row pool.Row) (Outcome, error) {
 	c := call{gateway: g, who: who, ask: askOf(g.Fleet(), row), key: row.Key}
-	return c.finish(g.depart(ctx, row.ID))
+	answer := g.depart(ctx, row.ID)
+	g.unstand(ctx, row)
+	return c.finish(answer)
 }
 
 // List returns the admissions that the caller may see, the newest first.

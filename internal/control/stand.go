@@ -5,6 +5,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/table"
 )
 
@@ -34,6 +35,20 @@ func (d *driving) pickStand(e admission.Effect) admission.Event {
 	}
 	at, _ := g.table.PickStand(&d.req.Ask, e.Host, g.Now())
 	return admission.StandPicked{Host: at}
+}
+
+// unstand lets a host use again what it sets aside for a waiter that has gone. It would end by
+// itself; what is not heard does.
+func (g *Gateway) unstand(ctx context.Context, row pool.Row) {
+	link, _, silent := g.link(row.StandAt)
+	if row.StandAt == "" || silent {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
+	defer cancel()
+	if answer, err := link.Do(ctx, host.Unstand{ID: row.ID}); err == nil {
+		g.observe(answer.Verdict)
+	}
 }
 
 // stand asks a host to set memory aside, for a little longer than until the next attempt.

@@ -94,3 +94,23 @@ func TestStandingNotNoted(t *testing.T) {
 		r.letGo()
 	}, storetest.Fault{Call: "Stand", Nth: 1})
 }
+
+// A waiter that gives up leaves nothing set aside.
+func TestStandingGivenUp(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		for i := range 3 {
+			r.boot(r.admit(fmt.Sprintf("small-%d", i), "base"))
+		}
+		r.wait("giant", "giant", pool.ForHost, patience(time.Hour))
+		r.poll(r.t.Context(), "giant", 30*time.Second)
+		time.Sleep(15 * time.Second)
+		r.exit("small-0")
+		r.release("giant")
+		if v := r.hosts[0].view(); v.Standing.ID != "" {
+			r.t.Errorf("still set aside for %s", v.Standing.ID)
+		}
+		out, err := r.post("small-4", "base")
+		r.want("yes", out, err)
+		r.letGo()
+	})
+}
