@@ -24,8 +24,8 @@ type agent struct {
 	keys        ticket.AudienceKeys
 
 	up     bool
-	life   int           // rises with every end: what an earlier life had under way is void
-	paused time.Duration // until then
+	life   int // rises with every end: what an earlier life had under way is void
+	doze   doze
 	booted time.Duration // its clock began so long before the world's
 	drift  time.Duration // its clock gains so much a million seconds
 
@@ -139,17 +139,8 @@ func (a *agent) look(r *replica, question func(*host.Host), back func()) {
 
 // awake does something now, when the pause is over, or never if the agent is down.
 func (a *agent) awake(do func()) {
-	switch {
-	case !a.up:
-	case a.paused > a.fleet.now:
-		life := a.life
-		a.fleet.after(a.paused-a.fleet.now, func() {
-			if a.life == life {
-				a.awake(do)
-			}
-		})
-	default:
-		do()
+	if a.up {
+		a.doze.unless(a.fleet.now, do)
 	}
 }
 
@@ -180,7 +171,7 @@ func (a *agent) tickOften() {
 
 // awakeNow does something unless the agent is down or stands still.
 func (a *agent) awakeNow(do func()) {
-	if a.up && a.paused <= a.fleet.now {
+	if a.up && !a.doze.on(a.fleet.now) {
 		do()
 	}
 }
@@ -239,7 +230,16 @@ func (a *agent) boot(agentLife int, ref host.Ref, l life) {
 	a.running[ref] = p
 	a.resident += p.resident
 	a.fleet.after(a.fleet.between(0, l.lasts), func() { a.grow(ref, p, l.peak) })
-	a.fleet.after(l.lasts, func() { a.exit(ref, "ended by itself") })
+	a.fleet.after(l.lasts, func() { a.liveOut(ref) })
+}
+
+// liveOut ends a life, unless nobody counts on it any more: then it hangs on until it is stopped.
+func (a *agent) liveOut(ref host.Ref) {
+	if a.running[ref] != nil && a.fleet.forsaken(ref) {
+		a.fleet.after(20*time.Second, func() { a.liveOut(ref) })
+		return
+	}
+	a.exit(ref, "ended by itself")
 }
 
 // grow is the one peak of a life.
@@ -273,7 +273,7 @@ func (a *agent) kill(away time.Duration, wipe bool) {
 	}
 	a.up = false
 	a.life++
-	a.paused = 0
+	a.doze.end()
 	a.waiting = map[host.Ref]func(){}
 	a.noteRoom()
 	a.fleet.after(away, func() { a.restart(wipe) })

@@ -15,20 +15,30 @@ import (
 
 // class is a kind of sandbox that callers ask for.
 type class struct {
-	name string
-	pool string
-	ask  gate.Ask
+	name     string
+	pool     string
+	priority int64
+	ask      gate.Ask
 }
 
-// classes are the kinds; their needs are small against the hosts, and one is stateful.
+// classes are the kinds; their needs are small against the hosts, and one is stateful. The
+// last two are booted by a substrate.
 func classes() []class {
 	rule := gate.ReserveRule{Permille: 257, Floor: 64 * gate.MiB} // no whole number of MiB, so that rounding shows
 	short := rule
 	short.Until, short.SettleAfter = gate.UntilSettled, 2*time.Second
 	return []class{
-		{"small", poolName, gate.Ask{Class: "small", Memory: 512 * gate.MiB, CPUMilli: 500, Rule: rule}},
-		{"large", poolName, gate.Ask{Class: "large", Memory: 2048 * gate.MiB, CPUMilli: 1000, Rule: short}},
-		{"database", poolName, gate.Ask{Class: "database", Memory: 1024 * gate.MiB, CPUMilli: 500, Stateful: true, Rule: short}},
+		{name: "small", pool: poolName, ask: gate.Ask{Class: "small", Memory: 512 * gate.MiB, CPUMilli: 500, Rule: rule}},
+		{name: "large", pool: poolName, ask: gate.Ask{Class: "large", Memory: 2048 * gate.MiB, CPUMilli: 1000, Rule: short}},
+		{name: "database", pool: poolName, priority: urgent, ask: gate.Ask{Class: "database", Memory: 1024 * gate.MiB, CPUMilli: 500, Stateful: true, Rule: short}},
+		{name: "job", pool: pureName, ask: gate.Ask{Class: "job", Memory: 512 * gate.MiB, CPUMilli: 500}},
+		{name: "turn", pool: pureName, priority: urgent, ask: gate.Ask{Class: "turn", Memory: 512 * gate.MiB, CPUMilli: 500}},
+	}
+}
+
+func (c *class) contents(tenant string) pool.Contents {
+	return pool.Contents{
+		Tenant: tenant, Class: c.name, MemoryMB: c.ask.Memory.CeilMiB(), Stateful: c.ask.Stateful, Priority: c.priority,
 	}
 }
 
@@ -37,10 +47,12 @@ func classes() []class {
 type caller struct {
 	fleet     *Fleet
 	key       string
+	consumer  string
 	tenant    string
 	class     class
 	impatient bool
-	once      bool // does not come back
+	until     time.Duration // it is that long
+	once      bool          // does not come back
 	tries     *backoff.Backoff
 	mode      pool.Mode
 	call      int // rises with every call, so that late answers are told apart
@@ -68,14 +80,14 @@ func (c *caller) post(attempt bool) {
 	f := c.fleet
 	c.call++
 	call := c.call
-	r := f.replicas[f.rand.IntN(len(f.replicas))]
+	r := f.anyReplica()
 	if !r.up {
 		f.after(10*time.Millisecond, func() { c.answered(call, nil, admission.Answer{Kind: admission.No, Code: api.Unavailable}) })
 		return
 	}
 	claim := pool.Claim{
-		ID: "a-" + c.key, Consumer: "c", Key: c.key, Pool: c.class.pool, Mode: c.mode, MaxQueueAge: time.Minute, Attempt: attempt,
-		Contents: pool.Contents{Tenant: c.tenant, Class: c.class.name, MemoryMB: c.class.ask.Memory.CeilMiB(), Stateful: c.class.ask.Stateful},
+		ID: "a-" + c.key, Consumer: c.consumer, Key: c.key, Pool: c.class.pool, Mode: c.mode, MaxQueueAge: time.Minute, Attempt: attempt,
+		Contents: c.class.contents(c.tenant),
 	}
 	if attempt && !f.chance(20) {
 		claim.Present = presentFor
@@ -98,8 +110,7 @@ func (c *caller) answered(call int, r *replica, a admission.Answer) {
 	switch a.Kind {
 	case admission.Yes:
 		f.result.Admitted++
-		c.use(r, a.Row)
-		c.later(f.between(time.Second, 90*time.Second), c.create)
+		c.comeBack(c.use(r, a.Row))
 	case admission.Wait:
 		c.wait(a)
 	default:
@@ -127,8 +138,8 @@ func (c *caller) wait(a admission.Answer) {
 func (c *caller) retry(r *replica, a admission.Answer) {
 	f := c.fleet
 	status := a.Code.Meaning().Status
-	if c.impatient {
-		c.later(f.between(time.Millisecond, 50*time.Millisecond), c.create)
+	if c.impatient && f.now < c.until {
+		c.later(f.between(time.Millisecond, f.pace(50*time.Millisecond)), c.create)
 		return
 	}
 	o := backoff.Outcome{Status: status}
@@ -144,15 +155,35 @@ func (c *caller) retry(r *replica, a admission.Answer) {
 	f.after(delay, func() { c.post(false) })
 }
 
+// pace is how long callers are busy otherwise: a history that must be long has not more calls.
+func (f *Fleet) pace(usually time.Duration) time.Duration {
+	return max(usually, usually*f.plan.Active/(3*time.Minute))
+}
+
 func (c *caller) later(d time.Duration, do func()) {
 	if !c.once {
 		c.fleet.after(d, do)
 	}
 }
 
-// use boots what was admitted, or lets it lapse, or gives it back, or asks again for the same.
-func (c *caller) use(r *replica, row pool.Row) {
+// comeBack has the caller ask anew: most wait for the end of what runs for long.
+func (c *caller) comeBack(lasts time.Duration) {
 	f := c.fleet
+	again := f.between(time.Second, f.pace(90*time.Second))
+	if lasts > longestLife && f.chance(70) {
+		again = lasts
+	}
+	c.later(again, c.create)
+}
+
+// use boots what was admitted, or lets it lapse, or gives it back, or asks again for the
+// same; it says how long the sandbox is going to run.
+func (c *caller) use(r *replica, row pool.Row) time.Duration {
+	f := c.fleet
+	if row.Audience != "" {
+		c.useSlot(r, row)
+		return 0
+	}
 	if f.chance(20) {
 		f.after(f.between(0, 30*time.Second), func() { c.leave(row.ID) })
 	}
@@ -162,13 +193,13 @@ func (c *caller) use(r *replica, row pool.Row) {
 	text, ok := r.mint(row)
 	a := f.byID[row.Host]
 	if !ok || a == nil || f.chance(12) {
-		return
+		return 0
 	}
 	resident := 20*gate.MiB + gate.Bytes(f.rand.Int64N(row.MemoryMB<<20/6+1))
 	f.tamper(a, text)
-	lasts := f.between(time.Second, usualLife)
-	if f.chance(20) {
-		lasts = f.between(usualLife, longestLife)
+	lasts := f.lifetime()
+	if lasts > longestLife {
+		f.after(f.between(longestLife, 2*lasts), func() { c.leave(row.ID) })
 	}
 	boot := func() { a.redeem(text, life{peak: resident, lasts: lasts}) }
 	f.after(f.between(time.Millisecond, 5*time.Second), boot)
@@ -180,14 +211,36 @@ func (c *caller) use(r *replica, row pool.Row) {
 	if f.chance(5) { // a copy of the ticket, used again
 		f.after(f.between(time.Millisecond, 70*time.Second), func() { a.redeem(text, life{peak: resident, lasts: time.Second}) })
 	}
+	return lasts
+}
+
+// lifetime is how long a sandbox is going to run. Where hosts fall silent, some outlive that.
+func (f *Fleet) lifetime() time.Duration {
+	rest := f.plan.Active + longestLife - f.now
+	switch {
+	case rest > silence && f.chance(30):
+		return f.between(longestLife, rest)
+	case f.chance(20):
+		return f.between(usualLife, longestLife)
+	}
+	return f.between(time.Second, usualLife)
 }
 
 // heartbeat has what was admitted kept, at any replica that is up.
 func (c *caller) heartbeat(id string) {
 	f := c.fleet
-	if r := f.replicas[f.rand.IntN(len(f.replicas))]; r.up {
+	if r := f.anyReplica(); r.up {
 		keep := admission.Request{Claim: pool.Claim{ID: id}, Ask: c.class.ask, Keep: true}
 		r.awake(r.life, func() { r.drive(keep, func(admission.Answer) {}) })
+	}
+}
+
+// perhapsLeave lets the caller of an admission give it back, now and then.
+func (f *Fleet) perhapsLeave(id string, percent int, within time.Duration) {
+	for _, c := range f.callers {
+		if "a-"+c.key == id && f.chance(percent) {
+			f.after(f.between(0, within), func() { c.leave(id) })
+		}
 	}
 }
 
@@ -201,7 +254,7 @@ func (c *caller) leaveAgain(id string, call int) {
 // leave gives the key back, at any replica that is up.
 func (c *caller) leave(id string) {
 	f := c.fleet
-	if r := f.replicas[f.rand.IntN(len(f.replicas))]; r.up {
+	if r := f.anyReplica(); r.up {
 		call := c.call
 		r.awake(r.life, func() {
 			r.depart(id, func(a admission.Answer) {
@@ -217,7 +270,7 @@ func (c *caller) leave(id string) {
 func words(a admission.Answer) string {
 	switch a.Kind {
 	case admission.Yes:
-		return fmt.Sprintf("yes: %s/%d on %s", a.Row.ID, a.Row.Epoch, a.Row.Host)
+		return fmt.Sprintf("yes: %s/%d on %s", a.Row.ID, a.Row.Epoch, audience(&a.Row))
 	case admission.Wait:
 		return "to wait for a " + a.Row.WaitingFor
 	}

@@ -27,11 +27,11 @@ func (f *Fleet) begin(e Episode) {
 func (f *Fleet) disturb(e Episode, a *agent, r *replica) func() {
 	switch e.Kind {
 	case PauseRep:
-		r.paused = max(r.paused, f.now+e.For)
+		f.pause(&r.doze, e.For)
 	case KillRep:
 		r.kill(e.For)
 	case PauseHost:
-		a.paused = max(a.paused, f.now+e.For)
+		f.pause(&a.doze, e.For)
 	case KillHost:
 		a.kill(e.For, false)
 	case WipeHost:
@@ -44,6 +44,12 @@ func (f *Fleet) disturb(e Episode, a *agent, r *replica) func() {
 		f.cohort(e)
 	case RotateKeys:
 		f.rotate(e)
+	case CapForAWhile:
+		f.capForAWhile(e)
+	case AllPaused:
+		for _, each := range f.replicas {
+			f.pause(&each.doze, e.For)
+		}
 	default:
 		return f.degrade(e, a, r)
 	}
@@ -72,10 +78,23 @@ func (f *Fleet) degrade(e Episode, a *agent, r *replica) func() {
 	case Behaviour:
 		f.hungry = true
 		return func() { f.hungry = false }
+	case StoreAway:
+		f.store.away = true
+		return func() { f.store.away = false }
 	case LowerCap:
-		was := f.store.loads.limits.Pools[poolName].Cap
-		f.store.configure(max(was/2, 1))
-		return func() { f.store.configure(was) }
+		return f.lowerCap(e)
+	case Reconfigured:
+		return f.reconfigure(e)
+	case Hold:
+		return f.hold(e)
+	case SilentHost, SilentMost:
+		return f.silence(e)
+	case SilentCallers:
+		f.mute = true
+		return func() { f.mute = false }
+	case NoListing:
+		f.substrate.away = true
+		return func() { f.substrate.away = false }
 	case Ordered:
 		order := host.IntakeCordoned + host.Intake(e.Arg%2)
 		a.soon = func() { a.order(order) }
@@ -130,6 +149,31 @@ func (f *Fleet) cutOff(e Episode, a *agent, r *replica) func() {
 	}
 }
 
+// silence takes hosts away for longer than a lease lasts: cut off, or standing still.
+func (f *Fleet) silence(e Episode) func() {
+	n := 1
+	if e.Kind == SilentMost {
+		n = len(f.agents)/2 + 1
+	}
+	var undo []func()
+	for i := range n {
+		a := f.agents[(e.Who+i)%len(f.agents)]
+		for _, ref := range sortedRefs(a.running) {
+			f.perhapsLeave(ref.ID, 20, lease)
+		}
+		if (e.Who/7+i)%2 == 0 {
+			f.pause(&a.doze, e.For)
+		} else {
+			undo = append(undo, f.cutOff(Episode{Kind: Partition}, a, nil))
+		}
+	}
+	return func() {
+		for _, heal := range undo {
+			heal()
+		}
+	}
+}
+
 // jump sets the clock of the store's machine. Backwards it must go unnoticed, since the
 // store never lets its own time step back.
 func (f *Fleet) jump(e Episode) {
@@ -145,6 +189,7 @@ func (f *Fleet) jump(e Episode) {
 func (f *Fleet) storm(e Episode) {
 	for i := range e.Arg {
 		f.addCaller(fmt.Sprintf("s%d-%02d", e.No, i), i%f.tenants(), true, f.between(0, time.Second))
+		f.callers[len(f.callers)-1].until = f.now + e.For
 	}
 }
 
@@ -188,6 +233,9 @@ func (f *Fleet) spread() {
 	for _, a := range f.agents {
 		a.keys, _ = f.ring.Audience(a.id)
 	}
+	if s := f.substrate; s != nil {
+		s.keys, _ = f.ring.Audience(ticket.ForSubstrate(s.name))
+	}
 }
 
 // sign has the replicas mint with the ring.
@@ -201,14 +249,20 @@ func (f *Fleet) sign() {
 func (f *Fleet) calm() {
 	f.net = newNetwork()
 	f.net.lost, f.net.doubled = 0, 0
-	f.store.broken = 0
-	f.hungry = false
+	f.store.broken, f.store.away = 0, false
+	f.hungry, f.mute = false, false
+	if f.substrate != nil {
+		f.substrate.away = false
+	}
+	f.relent()
 	for _, a := range f.agents {
-		a.paused, a.other = min(a.paused, f.now), 0
+		a.doze.until, a.other = 0, 0
 		a.soon = nil
+		f.goOn(&a.doze)
 		a.order(host.IntakeOpen)
 	}
 	for _, r := range f.replicas {
-		r.paused = min(r.paused, f.now)
+		r.doze.until = 0
+		f.goOn(&r.doze)
 	}
 }

@@ -23,31 +23,35 @@ const (
 	memory      = 4 * gate.GiB     // of each host, unless it is said
 	usualLife   = 40 * time.Second // of a sandbox
 	longestLife = 150 * time.Second
+	longestSlot = 90 * time.Second // without a host, unless it is heard of
 	// quietFor is how long a fleet without callers may take to hold nothing: the last call
 	// and the last life, one time to live, and the rounds of reconciliation.
-	quietFor = callWithin + longestLife + bootWithin + 4*tidyEvery
+	quietFor = callWithin + longestLife + longestSlot + bootWithin + 4*tidyEvery
 )
 
 // Fleet is one history.
 type Fleet struct {
 	world
-	plan     Plan
-	net      network
-	store    store
-	ring     ticket.Keyring
-	agents   []*agent
-	byID     map[string]*agent
-	replicas []*replica
-	callers  []*caller
-	classes  []class
-	needs    map[gate.Mode][]gate.Bytes // of the classes
-	hungry   bool                       // sandboxes hold four times as much
-	stalled  map[string][]func()        // id -> writes that hang
-	jumped   bool                       // the store's clock was set forward
-	rough    bool                       // now and then somebody does what nobody should
-	book     book
-	orders   orders
-	result   Result
+	plan      Plan
+	net       network
+	store     store
+	ring      ticket.Keyring
+	agents    []*agent
+	byID      map[string]*agent
+	replicas  []*replica
+	substrate *substrate
+	operator  operator
+	callers   []*caller
+	classes   []class
+	needs     map[gate.Mode][]gate.Bytes // of the classes
+	hungry    bool                       // sandboxes hold four times as much
+	stalled   map[string][]func()        // id -> writes that hang
+	jumped    bool                       // the store's clock was set forward
+	mute      bool                       // callers of the pool without hosts are not heard
+	rough     bool                       // now and then somebody does what nobody should
+	book      book
+	orders    orders
+	result    Result
 }
 
 // Result is what came of a seed.
@@ -84,8 +88,11 @@ func newFleet(p Plan, story io.Writer) *Fleet {
 	f := emptyFleet(p.Seed, story)
 	f.plan, f.rough = p, true
 	f.net.late = 1
-	f.store.configure(int64(4 + p.Hosts*(3+f.rand.IntN(12))))
+	f.model().Advance(f.store.time())
+	f.operator.base = f.drawLimits()
+	f.apply()
 	f.know(classes()...)
+	f.addSubstrate(substrata)
 	for i := range p.Hosts {
 		f.addAgent(i)
 	}
@@ -162,13 +169,18 @@ func (f *Fleet) install(cfg host.Config, size gate.Bytes) *agent {
 	a.host = host.New(cfg, a.incarnation)
 	a.keys, _ = f.ring.Audience(id)
 	f.agents, f.byID[id] = append(f.agents, a), a
+	f.model().Advance(f.store.time())
+	f.lease(id)
 	f.after(f.between(0, 100*time.Millisecond), a.sampleOften)
 	f.after(f.between(0, 100*time.Millisecond), a.tickOften)
 	return a
 }
 
 func (f *Fleet) addCaller(key string, tenant int, impatient bool, delay time.Duration) {
-	c := &caller{fleet: f, key: key, tenant: fmt.Sprintf("t%d", tenant), class: f.classes[f.rand.IntN(len(f.classes))], impatient: impatient}
+	c := &caller{
+		fleet: f, key: key, consumer: []string{plain, plain, batch, batch, person}[f.rand.IntN(5)],
+		tenant: fmt.Sprintf("t%d", tenant), class: f.classes[f.rand.IntN(len(f.classes))], impatient: impatient,
+	}
 	f.callers = append(f.callers, c)
 	f.after(delay, c.create)
 }

@@ -43,6 +43,7 @@ func (h Hunt) plan(seed uint64) Plan {
 		e.Kind = h.Faults[i%len(h.Faults)]
 		e.For, e.Arg = longest(e.Kind)*time.Duration(i+1)/time.Duration(len(p.Episodes)), 1+e.Who%20
 	}
+	p.stretch()
 	return p
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
 )
 
 // Invariant is one of the eight that always hold.
@@ -59,10 +60,18 @@ type book struct {
 	highest map[string]int64  // id -> highest epoch that ever booted
 	granted map[string]int64  // id -> highest generation that a slot was granted under
 	excused map[host.Ref]bool // placements given up behind a silence, which may boot or run on until heard
+
+	slots  map[string]*slot     // id -> a slot that lives by being heard of
+	left   map[string]int64     // id -> the last epoch that its caller gave back
+	leases map[string]pool.Time // host -> when it was last heard
+	pulse  pulse
 }
 
 func newBook() book {
-	return book{highest: map[string]int64{}, granted: map[string]int64{}, excused: map[host.Ref]bool{}}
+	return book{
+		highest: map[string]int64{}, granted: map[string]int64{}, excused: map[host.Ref]bool{},
+		slots: map[string]*slot{}, left: map[string]int64{}, leases: map[string]pool.Time{},
+	}
 }
 
 // checkStep proves what must hold of one step of a host: by its witness, then by itself.

@@ -46,6 +46,9 @@ func (f *Fleet) checkPromise(a *agent, e host.Reserve, got host.Answer) {
 // checkMayOpen proves that a generation is opened once, in its turn and in time.
 func (f *Fleet) checkMayOpen(a *agent, e host.Reserve) {
 	seen := a.witness.seen[e.ID].gen
+	if a.forgotten(e) {
+		seen = 0
+	}
 	switch {
 	case e.Gen < seen:
 		f.violate(boots, "host %s promised to %s/%d, and had seen generation %d", a.id, e.ID, e.Gen, seen)
@@ -59,6 +62,12 @@ func (f *Fleet) checkMayOpen(a *agent, e host.Reserve) {
 	if c := a.witness.running(e.ID); c != nil {
 		f.violate(boots, "host %s promised to %s/%d, and %d runs there", a.id, e.ID, e.Gen, c.epoch)
 	}
+}
+
+// forgotten says whether a host may have forgotten what it had closed: an ask that comes so
+// late, and claims to be good for longer than any, belies when it was sent.
+func (a *agent) forgotten(e host.Reserve) bool {
+	return a.clock()-a.witness.seen[e.ID].at > 2*a.cfg.BootWithin && e.Until > a.clock()+a.cfg.BootWithin
 }
 
 // checkFits proves that what is promised is there.

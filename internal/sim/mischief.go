@@ -38,8 +38,8 @@ func (d *driving) abandoned() bool {
 
 // stall holds a write back until its row is claimed again, as one does that waits for a lock,
 // or for as long as a connection may.
-func (f *Fleet) stall(id string, do func()) {
-	if !f.rough || !f.chance(2) {
+func (f *Fleet) stall(id string, percent int, do func()) {
+	if !f.rough || !f.chance(percent) {
 		do()
 		return
 	}

@@ -102,7 +102,7 @@ func (d *driving) perform(e admission.Effect) {
 		d.on(write(e.Do.String()), func(m *pool.Model) { gen = m.Regen(e.ID, e.Gen) }, func(failed bool) { d.feed(admission.Regened{Gen: gen, Failed: failed}) })
 	case admission.Settle:
 		var ev admission.Settled
-		d.replica.fleet.stall(e.ID, func() {
+		d.replica.fleet.stall(e.ID, 2, func() {
 			d.on(write(e.Do.String()), func(m *pool.Model) { ev.Row, ev.OK = m.Settle(e.ID, e.Gen, e.Host, bootWithin) }, func(failed bool) { d.settled(ev.Row); ev.Failed = failed; d.feed(ev) })
 		})
 	case admission.NoRoom:
@@ -110,6 +110,9 @@ func (d *driving) perform(e admission.Effect) {
 		d.on(write(e.Do.String()), func(m *pool.Model) { c = m.NoRoom(e.ID, e.Gen, true, d.req.Claim.Present) }, func(failed bool) { d.feed(admission.NoRoomed{Result: c, Failed: failed}) })
 	case admission.Keep:
 		d.keep(e)
+	case admission.Hear:
+		var ev admission.Heard
+		d.on(write(e.Do.String()), func(*pool.Model) { ev.Row, ev.OK = d.replica.fleet.hear(e.ID, e.Gen) }, func(failed bool) { ev.Failed = failed; d.feed(ev) })
 	case admission.Vacate:
 		d.vacate(e.Host, e.ID, e.Gen, func(v admission.Vacated) { d.feed(v) })
 	case admission.Move:
@@ -250,7 +253,7 @@ func (r *replica) depart(id string, done func(admission.Answer)) {
 		switch e.Do {
 		case admission.Leave:
 			var ev admission.Left
-			d.on(writeLeave, func(m *pool.Model) { ev.Row, ev.Found = m.Leave(e.ID); ev.Now = m.Now() }, func(failed bool) { ev.Failed = failed; feed(ev) })
+			d.on(writeLeave, func(m *pool.Model) { ev.Row, ev.Found = r.fleet.leave(m, e.ID); ev.Now = m.Now() }, func(failed bool) { ev.Failed = failed; feed(ev) })
 		case admission.Vacate:
 			d.vacate(e.Host, e.ID, e.Gen, func(v admission.Vacated) {
 				acked = !v.Unknown

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plimsoll-project/plimsoll/pool"
 )
 
 // Plan is everything that a seed decides before anything happens. Shrinking takes parts of
@@ -56,6 +58,16 @@ const (
 	OutOfMemory Kind = "other use" // something else eats a host's memory
 	Creeping    Kind = "creeping use"
 	Ordered     Kind = "intake" // an operator cordons a host, or drains it
+
+	AllPaused     Kind = "all replicas paused" // nobody could hear anything
+	StoreAway     Kind = "store away"          // nothing is persisted
+	SilentHost    Kind = "silent host"         // for longer than a lease lasts: cut off, or standing still
+	SilentMost    Kind = "most hosts silent"   // likewise, more than half of them
+	CapForAWhile  Kind = "cap for a while"     // an operator's, which ends by itself
+	Hold          Kind = "hold"                // nothing is admitted until the operator resumes
+	Reconfigured  Kind = "changed configuration"
+	SilentCallers Kind = "callers that die" // of the pool without hosts: no heartbeat any more
+	NoListing     Kind = "no listing"       // whoever lists what runs without hosts is away
 )
 
 // kinds with how often each is drawn, how long it lasts at most, and what Arg means.
@@ -85,7 +97,19 @@ var kinds = []struct {
 	{OutOfMemory, 2, 20 * time.Second, 100},
 	{Creeping, 2, 100 * time.Second, 0},
 	{Ordered, 2, 60 * time.Second, 2},
+	{AllPaused, 2, 4 * time.Minute, 0},
+	{StoreAway, 2, 4 * time.Minute, 0},
+	{SilentHost, 1, 4 * time.Minute, 0}, // and six minutes more
+	{SilentMost, 1, 4 * time.Minute, 0},
+	{CapForAWhile, 3, 90 * time.Second, 20},
+	{Hold, 1, 60 * time.Second, 0},
+	{Reconfigured, 3, 90 * time.Second, 20},
+	{SilentCallers, 2, 60 * time.Second, 0},
+	{NoListing, 2, 100 * time.Second, 0},
 }
+
+// silence is how long a silent host is not heard at least: longer than a lease lasts.
+const silence = pool.HostTTL + time.Minute
 
 // Size is how large the fleets of a run are; the zero value lets each seed choose.
 type Size struct{ Hosts, Replicas, Callers int }
@@ -97,14 +121,26 @@ func NewPlan(seed uint64, s Size) Plan {
 		Seed: seed, Replicas: cmp.Or(s.Replicas, 1+r.IntN(4)), Hosts: cmp.Or(s.Hosts, 1+r.IntN(6)),
 		Callers: cmp.Or(s.Callers, 10+r.IntN(50)), Active: time.Duration(60+r.IntN(120)) * time.Second,
 	}
-	for range r.IntN(12) {
+	for range r.IntN(17) {
 		p.Episodes = append(p.Episodes, p.draw(r))
 	}
 	slices.SortFunc(p.Episodes, func(a, b Episode) int { return cmp.Compare(a.At, b.At) })
 	for i := range p.Episodes {
 		p.Episodes[i].No = i + 1
 	}
+	p.stretch()
 	return p
+}
+
+// stretch lets callers come for longer than a silence lasts that outlasts a lease.
+func (p *Plan) stretch() {
+	for i := range p.Episodes {
+		e := &p.Episodes[i]
+		if e.Kind == SilentHost || e.Kind == SilentMost {
+			e.For += silence
+			p.Active = max(p.Active, e.At+e.For+time.Minute)
+		}
+	}
 }
 
 func (p *Plan) draw(r *rand.Rand) Episode {

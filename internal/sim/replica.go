@@ -16,11 +16,12 @@ type replica struct {
 	fleet   *Fleet
 	index   int
 	up      bool
-	life    int           // rises with every end: what an earlier life had under way is void
-	paused  time.Duration // until then
+	life    int // rises with every end: what an earlier life had under way is void
+	doze    doze
 	table   *table.Table
 	last    map[string]heard // host id -> the last frame heard
 	unsound map[string]bool  // hosts whose newest word cannot be true: they have not measured yet
+	fresh   map[string]bool  // hosts that were heard since the pulse last said so
 	keys    ticket.Keyring
 	slots   *hint.Estimator
 	book    hint.Book
@@ -46,24 +47,26 @@ const (
 
 // start begins a life: it has heard nobody yet.
 func (r *replica) start() {
-	r.up, r.paused = true, 0
+	r.up = true
 	r.table = table.New(table.Options{Silent: silentAfter})
-	r.last, r.unsound = map[string]heard{}, map[string]bool{}
+	r.last, r.unsound, r.fresh = map[string]heard{}, map[string]bool{}, map[string]bool{}
 	r.slots, r.book = hint.NewEstimator(0), hint.Book{}
 	r.slots.Observe(r.fleet.now, 0)
 	for _, a := range r.fleet.agents {
 		r.table.Register(table.Registration{Host: a.id, Mode: a.cfg.Mode, MaxAsk: a.memory})
 	}
 	life := r.life
-	r.every(life, tidyEvery, r.sweep)
-	r.every(life, tidyEvery, r.reconcile)
+	tidily := func() time.Duration { return tidyEvery }
+	r.every(life, tidily, r.sweep)
+	r.every(life, tidily, r.reconcile)
+	r.every(life, func() time.Duration { return pool.PulseFor(r.fleet.gap()) }, r.pulse)
 }
 
 // every does something again and again, for as long as this life lasts.
-func (r *replica) every(life int, period time.Duration, do func()) {
-	r.fleet.after(r.fleet.between(0, period), func() {
+func (r *replica) every(life int, period func() time.Duration, do func()) {
+	r.fleet.after(r.fleet.between(0, period()), func() {
 		if r.up && r.life == life {
-			if r.paused <= r.fleet.now {
+			if !r.doze.on(r.fleet.now) {
 				do()
 			}
 			r.every(life, period, do)
@@ -78,17 +81,14 @@ func (r *replica) kill(away time.Duration) {
 	}
 	r.up = false
 	r.life++
+	r.doze.end()
 	r.fleet.after(away, r.start)
 }
 
 // awake does something now, when the pause is over, or never if this life has ended.
 func (r *replica) awake(life int, do func()) {
-	switch {
-	case !r.up || r.life != life:
-	case r.paused > r.fleet.now:
-		r.fleet.after(r.paused-r.fleet.now, func() { r.awake(life, do) })
-	default:
-		do()
+	if r.up && r.life == life {
+		r.doze.unless(r.fleet.now, do)
 	}
 }
 
@@ -97,7 +97,7 @@ func (r *replica) hear(a *agent, n host.News) {
 	r.awake(r.life, func() {
 		r.observe(n.Verdict)
 		for _, ref := range n.Tracks {
-			r.transact(writeTrack, func() { r.fleet.model().Track(ref.ID, ref.Epoch); r.fleet.store.touched(ref.ID) }, func(bool) {})
+			r.track(ref)
 		}
 		for _, e := range n.Ends {
 			r.end(a, e, 3)
@@ -111,6 +111,7 @@ func (r *replica) observe(v host.Verdict) {
 		Limit: v.Limit, MaxAsk: v.MaxAsk, CPUFreeMilli: v.CPUFreeMilli, Intake: table.Intake(v.Intake), Mode: v.Mode,
 	}
 	taken, err := r.table.Observe(&tv, r.fleet.now)
+	r.fresh[v.Host] = true
 	r.unsound[v.Host] = err != nil || (r.unsound[v.Host] && !taken)
 	if taken {
 		r.checkNews(v)
@@ -153,64 +154,12 @@ func (r *replica) end(a *agent, e host.End, tries int) {
 
 // sweep is the store's hygiene.
 func (r *replica) sweep() {
-	r.transact(writeSweep, func() {
-		for _, row := range r.fleet.model().Sweep() {
-			r.fleet.store.touched(row.ID)
-		}
-	}, func(bool) {})
-}
-
-// reconcile compares the store with each host: rows first, then the host's word, so that
-// what it does not hold by then is over.
-func (r *replica) reconcile() {
-	var held map[string][]pool.Row // host -> rows
-	r.transact(writeRows, func() { held = r.fleet.model().OnHosts() }, func(failed bool) {
-		if failed {
-			return
-		}
-		for _, a := range r.fleet.agents {
-			if !r.silent(a.id) {
-				r.compare(a, held[a.id])
-			}
-		}
-	})
-}
-
-func (r *replica) compare(a *agent, rows []pool.Row) {
-	var lost []host.End
-	var booted, leaving []host.Ref
-	var ends []host.End
-	a.look(r, func(h *host.Host) {
-		ends = h.Unwritten()
-		for _, row := range rows {
-			ref := host.Ref{ID: row.ID, Epoch: row.Epoch}
-			switch reserved, running := h.Holds(row.ID, row.Epoch); {
-			case !reserved && !running:
-				lost = append(lost, host.End{ID: row.ID, Epoch: row.Epoch, How: host.Lapsed, Reason: "the host does not hold it any more"})
-			case row.State == pool.Releasing:
-				leaving = append(leaving, ref)
-			case running && row.State == pool.Admitted:
-				booted = append(booted, ref)
-			}
-		}
-	}, func() { r.awake(r.life, func() { r.settle(a, append(ends, lost...), booted, leaving) }) })
-}
-
-func (r *replica) settle(a *agent, ends []host.End, booted, leaving []host.Ref) {
-	for _, e := range ends {
-		r.end(a, e, 1)
-	}
-	for _, ref := range booted {
-		r.transact(writeTrack, func() { r.fleet.model().Track(ref.ID, ref.Epoch); r.fleet.store.touched(ref.ID) }, func(bool) {})
-	}
-	for _, ref := range leaving {
-		a.ask(r, host.Release{ID: ref.ID, Gen: ref.Epoch}, func(host.Answer) {})
-	}
+	r.transact(writeSweep, func() { r.fleet.sweepStore() }, func(bool) {})
 }
 
 // mint makes the ticket of a row, as any replica can.
 func (r *replica) mint(row pool.Row) (ticket.Text, bool) {
-	keys, err := r.keys.Audience(row.Host)
+	keys, err := r.keys.Audience(audience(&row))
 	if err != nil {
 		return "", false
 	}

@@ -67,7 +67,7 @@ func (s *stage) configure() error {
 	if s.ceiling > 0 && sum > s.ceiling {
 		return fmt.Errorf("the caps sum to %d, over the ceiling of %d", sum, s.ceiling)
 	}
-	s.store.settle(in)
+	s.Fleet.configure(in)
 	return nil
 }
 

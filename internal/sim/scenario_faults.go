@@ -158,12 +158,12 @@ func parsePause(w *wording) act {
 	id, t := w.name("who"), w.time()
 	return func(s *stage) error {
 		if a := s.byID[id]; a != nil {
-			a.paused = max(a.paused, s.now+t)
+			s.Fleet.pause(&a.doze, t)
 			return nil
 		}
 		r, err := s.replica(id)
 		if err == nil {
-			r.paused = max(r.paused, s.now+t)
+			s.Fleet.pause(&r.doze, t)
 		}
 		return err
 	}

@@ -50,7 +50,7 @@ func (p *party) newest() *placed {
 func (p *party) claim(attempt bool, present time.Duration) pool.Claim {
 	return pool.Claim{
 		ID: p.id(), Consumer: "c", Key: p.key, Pool: p.class.pool, Mode: p.mode, MaxQueueAge: p.patience, Attempt: attempt, Present: present,
-		Contents: pool.Contents{Tenant: p.tenant, Class: p.class.name, MemoryMB: p.class.ask.Memory.CeilMiB(), Stateful: p.class.ask.Stateful},
+		Contents: p.class.contents(p.tenant),
 	}
 }
 

@@ -52,6 +52,12 @@ const (
 	writeRows  write = "rows"
 	writeEnd   write = "end"
 	writeLeave write = "leave"
+
+	writePulse    write = "pulse"
+	writeReturn   write = "return"
+	writeRedeem   write = "redeem"
+	writeSeen     write = "seen"
+	writeOverride write = "override"
 )
 
 // fails says whether a transition's outcome is unknown by order, and whether it is persisted.

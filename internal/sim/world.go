@@ -70,6 +70,7 @@ const (
 	factAnswer
 	factBoot
 	factExit
+	factRedeem
 )
 
 // tell writes a line of the transcript, for people.

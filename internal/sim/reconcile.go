@@ -1,0 +1,114 @@
+package sim
+
+import (
+	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// reconcile compares the store with each host: rows first, then the host's word, so that
+// what it does not hold by then is over.
+func (r *replica) reconcile() {
+	var held map[string][]pool.Row // host -> rows
+	r.transact(writeRows, func() { held = r.fleet.model().OnHosts() }, func(failed bool) {
+		if failed {
+			return
+		}
+		for _, a := range r.fleet.agents {
+			if !r.silent(a.id) {
+				r.compare(a, held[a.id])
+			}
+		}
+	})
+}
+
+// finding is one placement of which the store and a host say different things.
+type finding struct {
+	ref  host.Ref
+	what admission.Mismatch
+}
+
+// compare asks a host about each row, and what else it holds.
+func (r *replica) compare(a *agent, rows []pool.Row) {
+	var held host.Held
+	var found []finding
+	a.look(r, func(h *host.Host) {
+		held, found = h.Held(), nil
+		for i := range rows {
+			ref := host.Ref{ID: rows[i].ID, Epoch: rows[i].Epoch}
+			reserved, running := h.Holds(ref.ID, ref.Epoch)
+			found = append(found, finding{ref, admission.CompareRow(&rows[i], reserved, running)})
+		}
+	}, func() {
+		r.awake(r.life, func() {
+			for _, e := range held.Ends {
+				r.end(a, e, 1)
+			}
+			for _, x := range found {
+				r.mend(a, x)
+			}
+			r.strays(a, found, held.Sandboxes)
+		})
+	})
+}
+
+// strays looks after what runs on a host without a row that says so.
+func (r *replica) strays(a *agent, found []finding, held []host.Sandbox) {
+	known := map[host.Ref]bool{}
+	for _, x := range found {
+		known[x.ref] = true
+	}
+	for i := range held {
+		s := &held[i]
+		ref := host.Ref{ID: s.ID, Epoch: s.Epoch}
+		if s.Stopping || known[ref] {
+			continue
+		}
+		var row *pool.Row
+		r.transact(writeRows, func() {
+			if got, ok := r.fleet.model().ByID(ref.ID); ok {
+				row = &got
+			}
+		}, func(failed bool) {
+			if !failed {
+				r.mend(a, finding{ref, admission.CompareHeld(a.id, ref, s.Ask.Stateful, true, row)})
+			}
+		})
+	}
+}
+
+// mend carries out the remedy of a mismatch. Each is guarded by the epoch.
+func (r *replica) mend(a *agent, x finding) {
+	f, ref := r.fleet, x.ref
+	switch x.what {
+	case admission.Unheld:
+		r.end(a, host.End{ID: ref.ID, Epoch: ref.Epoch, How: host.Lapsed, Reason: "the host does not hold it any more"}, 1)
+	case admission.EndUnseen:
+		r.end(a, host.End{ID: ref.ID, Epoch: ref.Epoch, How: host.Exited, Reason: "the host does not hold it any more"}, 1)
+	case admission.BootUnseen:
+		r.track(ref)
+	case admission.LostAlive:
+		f.stall(ref.ID, 30, func() { r.transact(writeReturn, func() { f.comeBack(ref, a.id) }, func(bool) {}) })
+	case admission.Unreleased, admission.Superseded:
+		f.checkStops(a, x)
+		a.ask(r, host.Release{ID: ref.ID, Gen: ref.Epoch}, func(host.Answer) {})
+	case admission.Agreed, admission.Stranded, admission.Unknown, admission.ReopenUnseen:
+	}
+}
+
+// track writes a boot.
+func (r *replica) track(ref host.Ref) {
+	r.transact(writeTrack, func() { r.fleet.model().Track(ref.ID, ref.Epoch); r.fleet.store.touched(ref.ID) }, func(bool) {})
+}
+
+// checkStops proves that what is stopped for being superseded is: the store has it there no
+// more, nor lost, so that it could come back.
+func (f *Fleet) checkStops(a *agent, x finding) {
+	row, ok := f.model().ByID(x.ref.ID)
+	if x.what != admission.Superseded || !ok || row.Epoch != x.ref.Epoch || row.State == pool.Releasing {
+		return
+	}
+	if row.Host == a.id || row.State == pool.Lost {
+		f.violate(whole, "%s/%d on %s is stopped as superseded, and the store has it %s", x.ref.ID, x.ref.Epoch, a.id, row.State)
+	}
+}
