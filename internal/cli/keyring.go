@@ -31,7 +31,7 @@ on other machines read copies of it.`,
   plimsoll keyring rotate
   plimsoll keyring audience sandboxes --out sandboxes-keys.json`,
 	}
-	cmd.PersistentFlags().StringVar(&w.keys, "keys", "", "the keys `file`; by default that of --config, or keys.json in the data directory")
+	cmd.PersistentFlags().StringVar(&w.keys, "keys", "", "the keys `file`; else that of --config, or keys.json in the data directory")
 	cmd.PersistentFlags().StringVar(&w.config, "config", "", "configuration `file` that names the keys file")
 	return group(cmd, a.keyringCreate(&w), a.keyringList(&w), a.keyringRotate(&w), a.keyringAudience(&w))
 }

@@ -55,7 +55,7 @@ keyring audience. Needs the role operator, or --offline.`,
 	f.BoolVar(&r.wait, "wait", false, "go through all steps, waiting as long as each needs")
 	f.BoolVar(&r.offline, "offline", false, "do not ask the replicas; needs --settle and --ticket-life")
 	f.DurationVar(&r.pace.Settle, "settle", 0, "how long to wait at least until a changed file has reached everybody")
-	f.DurationVar(&r.pace.Life, "ticket-life", 0, "the longest that a ticket lives; by default what the configuration says,\nand 10m for tickets of hosts")
+	f.DurationVar(&r.pace.Life, "ticket-life", 0, "the longest that a ticket lives; else what the configuration says,\nand 10m for tickets of hosts")
 	f.DurationVar(&r.notice, "notice", noticed, "how long to wait here for the replicas to notice a step")
 	f.StringSliceVar(&r.gone, "gone", nil, "the `id` of a silent replica that will not come back; may be repeated")
 	return cmd

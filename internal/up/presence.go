@@ -16,9 +16,10 @@ const attestEvery = 5 * time.Second
 type presence struct {
 	changed chan struct{} // holds one when there is something new to say
 
-	mu   sync.Mutex // guards what follows, and held while it is said
-	said bool
-	gone bool
+	mu      sync.Mutex // guards what follows, and held while it is said
+	said    bool
+	gone    bool
+	doubted bool // it was said that another replica has the same id
 }
 
 // again has the next word said at once.
@@ -50,10 +51,29 @@ func (u *Up) attest(ctx context.Context) {
 	if u.presence.gone {
 		return
 	}
-	u.presence.said = true
 	me := control.Replica{ID: u.replicaID, Address: u.File.Local.Address(u.api.Addr()), Version: u.Version, Keys: u.keys.ids()}
+	if u.presence.said && !u.presence.doubted {
+		u.doubt(ctx, me)
+	}
+	u.presence.said = true
 	if err := u.store.Attest(ctx, me); err != nil && ctx.Err() == nil {
 		u.Log.Debug("not said that this replica is up; the next time makes up for it", "err", err)
+	}
+}
+
+// doubt looks whether another replica has taken this one's id since it last attested: one of
+// them would be unknown to whoever rotates keys. A copied data directory does that.
+func (u *Up) doubt(ctx context.Context, me control.Replica) {
+	all, err := u.store.Replicas(ctx)
+	if err != nil {
+		return // to attest says what is wrong
+	}
+	for _, r := range all {
+		if r.ID == me.ID && r.Address != me.Address && r.Address != "" {
+			u.presence.doubted = true
+			u.Log.Error("another replica has the same id, so only one of the two is seen; give each its own with replica_id, or remove the file replica_id from a copied data directory",
+				"id", me.ID, "its address", r.Address, "ours", me.Address)
+		}
 	}
 }
 

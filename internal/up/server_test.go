@@ -252,6 +252,21 @@ func TestServersAtOnce(t *testing.T) {
 	}
 }
 
+// Two replicas of one id, as a copied data directory makes them, find each other.
+func TestReplicasOfOneID(t *testing.T) {
+	f := newFleet(t)
+	f.migrate()
+	var servers [2]*site
+	for i := range servers {
+		servers[i] = f.replica("server")
+		servers[i].set("PLIMSOLL_REPLICA_ID", "twin")
+		servers[i].up()
+	}
+	servers[0].eventually("one of them to say so", func() bool {
+		return strings.Contains(servers[0].stderr.String()+servers[1].stderr.String(), "another replica has the same id")
+	})
+}
+
 // The store goes away under a server and comes back: not now, and then all is well again. At
 // a start it may be away too.
 func TestStoreGoesAndComes(t *testing.T) {
