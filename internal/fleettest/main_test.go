@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -189,12 +188,3 @@ func becomes(t *testing.T, what string, patience time.Duration, wrong func() str
 }
 
 func tail(s string) string { return s[max(len(s)-10_000, 0):] }
-
-func lines(s, with string) (found []string) {
-	for line := range strings.Lines(s) {
-		if strings.Contains(line, with) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
