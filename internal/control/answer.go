@@ -105,7 +105,7 @@ func (c call) waiting(a admission.Answer) api.Waiting {
 	if s.AtQuota() {
 		w.Use, w.Limit = &s.QuotaUse, &s.QuotaLimit
 	}
-	h := c.appoint(a.Row.Pool, a.Row.Key, w.Position)
+	h := c.appoint(a.Row.Key, c.turn(a.Row.Pool, w.Position))
 	w.RetryAfterMS, w.PollAfterMS, w.Receipt = h.retry.Milliseconds(), h.poll.Milliseconds(), h.receipt
 	return w
 }
@@ -140,7 +140,7 @@ func (c call) refusal(a admission.Answer) error {
 		r.Scope, r.Remedy = api.ScopeHost, c.elsewhere(pinned)
 	}
 	if r.Code.Meaning().Retryable() {
-		h := c.appoint(a.Row.Pool, c.key, placeOf(a))
+		h := c.appoint(c.key, c.comeBack(a))
 		r.RetryAfter, r.Receipt = h.retry, h.receipt
 	}
 	return c.gateway.refused(r, c.who, a.Row.Class, a.Row.Pool)

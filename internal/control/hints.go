@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/hint"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
@@ -55,9 +57,18 @@ type appointment struct {
 	receipt string
 }
 
-// appoint makes an appointment for one caller, from its place in the line, or, where it
-// holds none, from a place behind those refused before it; and writes it on its receipt.
-func (c call) appoint(poolName, key string, position int64) appointment {
+// comeBack is in how long a refused caller should. Nobody's turn is waited for where the store
+// did not answer: it may at any moment, to all who ask.
+func (c call) comeBack(a admission.Answer) time.Duration {
+	if a.Code == api.Unavailable {
+		return c.gateway.later()
+	}
+	return c.turn(a.Row.Pool, placeOf(a))
+}
+
+// turn is in how long a caller's turn comes, from its place in the line, or, where it holds
+// none, from a place behind those refused before it.
+func (c call) turn(poolName string, position int64) time.Duration {
 	g := c.gateway
 	g.mu.Lock()
 	r := g.rateOf(poolName)
@@ -67,7 +78,12 @@ func (c call) appoint(poolName, key string, position int64) appointment {
 		place = r.book.Place(g.Now(), 1, slots)
 	}
 	g.mu.Unlock()
-	retry := hint.Appointment(place, slots, hint.DefaultBounds(), g.Rand())
+	return hint.Appointment(place, slots, hint.DefaultBounds(), g.Rand())
+}
+
+// appoint makes an appointment for one caller, and writes it on its receipt.
+func (c call) appoint(key string, retry time.Duration) appointment {
+	g := c.gateway
 	a := appointment{retry: retry, poll: hint.PollAfter(retry, LongestPoll)}
 	now := g.storeNow().Wall()
 	held := c.held(key).Again(now, now.Add(retry))

@@ -198,6 +198,25 @@ func TestEachItsOwnAppointment(t *testing.T) {
 	})
 }
 
+// TestUnavailableForAMoment: whom the store did not answer comes back soon, however many there
+// were before it; it is no line that anybody stands in.
+func TestUnavailableForAMoment(t *testing.T) {
+	var plan []storetest.Fault
+	for n := range 100 {
+		plan = append(plan, storetest.Fault{Call: "Claim", Nth: n + 1})
+	}
+	bubble(t, oneHost(4096), func(r *rig) {
+		for i := range 100 {
+			out, err := r.post(fmt.Sprint("k", i), "solo")
+			r.want("unavailable", out, err)
+			if refusal, _ := api.AsRefusal(err); refusal.RetryAfter > 2*time.Second || refusal.Receipt == "" {
+				t.Errorf("caller %d is told %v", i, refusal.RetryAfter)
+			}
+		}
+		r.admit("k", "solo")
+	}, plan...)
+}
+
 // TestNoRefusalOfAPinnedHostUnasked: of more hosts than a sweep asks, the one that is
 // demanded is asked (§12.6).
 func TestNoRefusalOfAPinnedHostUnasked(t *testing.T) {

@@ -121,6 +121,9 @@ func (c *caller) admit(ctx context.Context, patience time.Duration, do func(cont
 	case ctx.Err() == nil:
 		c.book.count("no answer")
 		c.unheard()
+		if in := client.RetryAfter(err); in > 5*time.Second {
+			c.book.t.Errorf("%s is told to come back in %v: %v", c.name, in, err)
+		}
 	}
 	return a, err
 }
