@@ -105,7 +105,9 @@ func (c *caller) twin(ctx context.Context, key string) (answer func() *api.Admis
 func (c *caller) admit(ctx context.Context, patience time.Duration, do func(context.Context, client.Options) (*api.Admission, error)) (*api.Admission, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience+hung)
 	defer cancel()
-	a, err := do(ctx, client.Options{Wait: patience})
+	a, err := do(ctx, client.Options{
+		Wait: patience, Progress: func(api.Waiting) { c.heard() }, Retry: func(err error, _ time.Duration) { c.told(err) },
+	})
 	switch refusal, refused := api.AsRefusal(err); {
 	case err == nil:
 		c.book.yes(c.consumer, a)
@@ -120,12 +122,21 @@ func (c *caller) admit(ctx context.Context, patience time.Duration, do func(cont
 		c.heard()
 	case ctx.Err() == nil:
 		c.book.count("no answer")
-		c.unheard()
+		c.told(err)
 		if in := client.RetryAfter(err); in > 5*time.Second {
 			c.book.t.Errorf("%s is told to come back in %v: %v", c.name, in, err)
 		}
 	}
 	return a, err
+}
+
+// told is a no, or nothing at all.
+func (c *caller) told(err error) {
+	if refusal, refused := api.AsRefusal(err); refused && refusal.Code != api.Unavailable {
+		c.heard()
+	} else {
+		c.unheard()
+	}
 }
 
 // heard and unheard find the longest time in which this caller had no answer but unavailable.
