@@ -226,7 +226,8 @@ func TestWaitersForAHostDoNotSpin(t *testing.T) {
 			}
 		}
 		time.Sleep(29 * time.Second)
-		if n := r.store.Calls("Claim") - claims; n > 4*16 {
+		// 15 each by themselves, and a few turns when memory is set aside; a spin makes thousands.
+		if n := r.store.Calls("Claim") - claims; n > 4*20 {
 			t.Errorf("four polls of 29 s made %d claims", n)
 		}
 		if n := r.hosts[0].calls("Verdict") - verdicts; n > 60 {
