@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -36,7 +37,7 @@ func (c clock) reading(ctx context.Context, q sqlcore.Querier) (r reading, err e
 	}
 	defer rows.Close()
 	if !rows.Next() {
-		return r, errors.Join(rows.Err(), errors.New("the store has lost its pulse row"))
+		return r, cmp.Or(rows.Err(), errors.New("the store has lost its pulse row"))
 	}
 	if err := rows.Scan(&r.raw, &r.rawAt, &r.ahead, &r.beatAt); err != nil {
 		return r, err

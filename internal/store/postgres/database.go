@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -27,14 +28,19 @@ var settings = []string{
 	"enable_seqscan = off", "enable_hashjoin = off", "enable_mergejoin = off", "jit = off",
 }
 
+// readFor is how long a question may take. A server that is gone without a word, as one whose
+// machine lost power, leaves connections on which nobody ever answers.
+const readFor = 15 * time.Second
+
 type database struct {
 	connections *pgxpool.Pool
+	readFor     time.Duration
 	begin       string // one round trip; SET LOCAL ends with the transaction, as poolers demand
 }
 
 // connect finds out which of the settings the server knows: none is needed to be right.
 func connect(ctx context.Context, connections *pgxpool.Pool, log *slog.Logger) (*database, error) {
-	db := &database{connections, "BEGIN ISOLATION LEVEL READ COMMITTED"}
+	db := &database{connections, readFor, "BEGIN ISOLATION LEVEL READ COMMITTED"}
 	for _, setting := range settings {
 		t, err := connections.Begin(ctx)
 		if err != nil {
@@ -65,7 +71,24 @@ func (db *database) Begin(ctx context.Context) (sqlcore.Tx, error) {
 }
 
 func (db *database) Query(ctx context.Context, query string, args ...any) (sqlcore.Rows, error) {
-	return db.connections.Query(ctx, query, args...)
+	ctx, cancel := context.WithTimeout(ctx, db.readFor)
+	rows, err := db.connections.Query(ctx, query, args...)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return answer{rows, cancel}, nil
+}
+
+// answer is what a question within readFor brought.
+type answer struct {
+	pgx.Rows
+	over context.CancelFunc
+}
+
+func (a answer) Close() {
+	a.Rows.Close()
+	a.over()
 }
 
 func (db *database) Close() error {

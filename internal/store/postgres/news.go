@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -19,6 +20,8 @@ const (
 	tellEvery  = 20 * time.Millisecond // a NOTIFY takes a lock of the whole database at its commit
 	tellFor    = 5 * time.Second       // after which a word is given up; the next one says the same
 	helloFor   = 2 * time.Second       // after which a connection counts as one that hears nothing
+	helloEvery = 30 * time.Second      // of silence, for the other end may be gone without a word
+	deafFor    = 5 * time.Minute       // after which one that heard nothing is tried again
 	redialFrom = 100 * time.Millisecond
 	redialTo   = 30 * time.Second
 )
@@ -28,13 +31,14 @@ const (
 type news struct {
 	connections *pgxpool.Pool
 	log         *slog.Logger
+	helloEvery  time.Duration
 	self        string        // payload of one's own word, which is no news
 	freedHere   chan struct{} // of one: something was freed and not yet told
 	heard       chan struct{} // of one: another replica told of something
 }
 
 func newNews(connections *pgxpool.Pool, log *slog.Logger) *news {
-	return &news{connections, log, fmt.Sprintf("%016x", rand.Uint64()), make(chan struct{}, 1), make(chan struct{}, 1)}
+	return &news{connections, log, helloEvery, fmt.Sprintf("%016x", rand.Uint64()), make(chan struct{}, 1), make(chan struct{}, 1)}
 }
 
 // freed never waits.
@@ -78,7 +82,7 @@ func (n *news) notify(ctx context.Context, word string) error {
 // listen hears the others on a connection of its own, and dials again when it breaks, until
 // ctx ends or the server says that it has no such thing.
 func (n *news) listen(ctx context.Context) {
-	wait := redialFrom
+	next := redialFrom
 	for warned := false; ; {
 		began := time.Now()
 		err := n.listenOnce(ctx)
@@ -89,18 +93,22 @@ func (n *news) listen(ctx context.Context) {
 			warned = true
 			n.log.Warn("what other replicas free is not heard at once; waiters look by themselves", "err", err)
 		}
-		if unknown(err) || errors.Is(err, errUnheard) {
+		if unknown(err) {
 			return
 		}
 		if time.Since(began) > redialTo {
-			wait = redialFrom
+			next = redialFrom // it had worked
+		}
+		wait := next
+		if errors.Is(err, errUnheard) {
+			wait = deafFor
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
-		wait = min(2*wait, redialTo)
+		next = min(2*next, redialTo)
 	}
 }
 
@@ -110,28 +118,45 @@ func (n *news) listenOnce(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellFor)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), helloFor)
 		defer cancel()
 		err = errors.Join(err, conn.Close(closing))
 	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+	begin, cancel := context.WithTimeout(ctx, tellFor)
+	defer cancel()
+	if _, err := conn.Exec(begin, "LISTEN "+channel); err != nil {
 		return err
 	}
 	if err := n.hearsItself(ctx, conn); err != nil {
 		return err
 	}
 	for signal(n.heard); ; { // what was told before cannot be known
-		word, err := conn.WaitForNotification(ctx)
-		if err != nil {
+		silence, cancel := context.WithTimeout(ctx, n.helloEvery)
+		word, err := conn.WaitForNotification(silence)
+		quiet := silence.Err() != nil && ctx.Err() == nil
+		cancel()
+		switch {
+		case err == nil:
+			n.take(word)
+		case !quiet:
 			return err
-		}
-		if word.Payload != n.self && !strings.HasPrefix(word.Payload, hello) {
-			signal(n.heard)
+		case n.hearsItself(ctx, conn) != nil:
+			return errSilent
 		}
 	}
 }
 
-var errUnheard = errors.New("a connection that listens hears nothing: is a transaction pooler in between?")
+// take passes on a word of another replica.
+func (n *news) take(word *pgconn.Notification) {
+	if word.Payload != n.self && !strings.HasPrefix(word.Payload, hello) {
+		signal(n.heard)
+	}
+}
+
+var (
+	errUnheard = errors.New("a connection that listens hears nothing: is a transaction pooler in between?")
+	errSilent  = errors.New("a connection that listened hears nothing any more")
+)
 
 const hello = "hello " // begins a word that only its sender waits for
 
@@ -152,5 +177,6 @@ func (n *news) hearsItself(ctx context.Context, conn *pgx.Conn) error {
 		case word.Payload == hello+n.self:
 			return nil
 		}
+		n.take(word)
 	}
 }

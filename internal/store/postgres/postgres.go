@@ -25,11 +25,13 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -83,11 +85,20 @@ func Check(dsn string) error {
 	return err
 }
 
+// How long one of the named servers may take to be connected to before the next is tried, and
+// a connection that was idle to prove that it works, where the connection string says nothing.
+const (
+	connectFor = 5 * time.Second
+	pingFor    = 2 * time.Second
+)
+
 func parse(dsn string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("store: the connection string is not understood: %w", err)
 	}
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectFor)
+	config.PingTimeout = cmp.Or(config.PingTimeout, pingFor)
 	if !strings.Contains(dsn, "default_query_exec_mode=") {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
