@@ -18,6 +18,7 @@ type caller struct {
 	consumer string
 	class    string
 	queues   bool
+	hung     time.Duration // how long after the end of its patience a call may go on
 	book     *book
 	client   *client.Client
 	provider *provider
@@ -25,8 +26,8 @@ type caller struct {
 	since    time.Time // of the first call in a row that had no answer; zero: the last one had
 }
 
-// hung is how long after the end of its own patience a call may go on: what is stopped goes
-// on, and what is killed starts again, well before.
+// hung is how long after the end of its own patience a call may go on where what is stopped
+// goes on, and what is killed starts again, well before.
 const hung = 10 * time.Second
 
 // run goes on until ctx ends, and then leaves everything as it is.
@@ -103,7 +104,7 @@ func (c *caller) twin(ctx context.Context, key string) (answer func() *api.Admis
 }
 
 func (c *caller) admit(ctx context.Context, patience time.Duration, do func(context.Context, client.Options) (*api.Admission, error)) (*api.Admission, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience+hung)
+	ctx, cancel := context.WithTimeout(ctx, patience+c.hung)
 	defer cancel()
 	a, err := do(ctx, client.Options{
 		Wait: patience, Progress: func(api.Waiting) { c.heard() }, Retry: func(err error, _ time.Duration) { c.told(err) },
@@ -113,7 +114,7 @@ func (c *caller) admit(ctx context.Context, patience time.Duration, do func(cont
 		c.book.yes(c.consumer, a)
 		c.heard()
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		c.book.t.Errorf("%s was not answered within %v: %v", c.name, patience+hung, err)
+		c.book.t.Errorf("%s was not answered within %v: %v", c.name, patience+c.hung, err)
 	case refused && refusal.Code != api.Unavailable:
 		c.book.count(string(refusal.Code))
 		c.heard()

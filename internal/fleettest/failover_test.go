@@ -28,14 +28,15 @@ func TestFailoverKills(t *testing.T) {
 	for _, r := range replicas {
 		r.becomesReady()
 	}
-	l := begin(t, replicas, &onlooker{query: postgresQuery(p)}, rng)
+	l := begin(t, replicas, &onlooker{query: postgresQuery(p)}, rng, silentFor+hung)
 	k := &killer{t: t, rng: rng, replicas: replicas, deeds: map[string]int{}}
 	k.kinds = []kind{
-		{"primary killed", 2, p.failover},
+		{"primary killed", 4, func() { p.failover(false) }},
+		{"primary silent", 1, func() { p.failover(true) }},
 		{"replica killed", 2, k.killReplica},
 		{"replica stopped", 1, k.stopReplica},
 	}
-	k.until(func() bool { return k.deeds["primary killed"] >= 20 })
+	k.until(func() bool { return k.deeds["primary killed"]+k.deeds["primary silent"] >= 20 })
 	l.endsWell()
 	t.Logf("from the kill of a primary to a new one that takes writes: %v", p.took)
 }
@@ -86,14 +87,24 @@ func (p *pair) follow(port int) {
 	})
 }
 
-// failover kills the primary for good, promotes the standby, and gives that one a new standby
-// in the place of the old primary.
-func (p *pair) failover() {
+// silentFor is longer than a replica waits for an answer.
+const silentFor = 25 * time.Second
+
+// failover ends the primary for good, promotes the standby, and gives that one a new standby
+// in the place of the old primary. A silent one neither answers nor closes a connection.
+func (p *pair) failover(silent bool) {
 	p.t.Helper()
 	began, port := time.Now(), p.primary.Port()
-	p.primary.Kill()
+	if !silent {
+		p.primary.Kill()
+	} else if err := p.primary.Freeze(); err != nil {
+		p.t.Fatal(err)
+	}
 	execute(p.t, p.standby.URL(), "SELECT pg_promote()")
 	p.took = append(p.took, time.Since(began).Round(time.Millisecond))
+	if silent {
+		time.Sleep(silentFor)
+	}
 	if err := p.primary.Close(); err != nil {
 		p.t.Error(err)
 	}

@@ -34,7 +34,7 @@ func TestServersAreKilled(t *testing.T) {
 	for _, r := range replicas {
 		r.becomesReady()
 	}
-	l := begin(t, replicas, &onlooker{query: postgresQuery(cluster)}, rng)
+	l := begin(t, replicas, &onlooker{query: postgresQuery(cluster)}, rng, hung)
 	k := &killer{t: t, rng: rng, replicas: replicas, deeds: map[string]int{}}
 	k.kinds = []kind{
 		{"replica killed", 4, k.killReplica},
@@ -53,7 +53,7 @@ func TestUpIsKilledWithoutHosts(t *testing.T) {
 	r := newReplica(t, "up", "")
 	r.start()
 	r.becomesReady()
-	l := begin(t, []*replica{r}, &onlooker{query: sqliteQuery(t, filepath.Join(r.dir, "data", "plimsoll.db"))}, rng)
+	l := begin(t, []*replica{r}, &onlooker{query: sqliteQuery(t, filepath.Join(r.dir, "data", "plimsoll.db"))}, rng, hung)
 	k := &killer{t: t, rng: rng, replicas: []*replica{r}, deeds: map[string]int{}}
 	k.kinds = []kind{{"replica killed", 4, k.killReplica}, {"replica stopped", 1, k.stopReplica}}
 	k.until(func() bool { return k.kills() >= enough(16, 100) })

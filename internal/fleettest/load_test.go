@@ -24,8 +24,8 @@ type load struct {
 }
 
 // begin starts eight callers of each of three kinds: of the two consumers of the pool with a
-// share, and of the pool without.
-func begin(t *testing.T, replicas []*replica, o *onlooker, rng *rand.Rand) *load {
+// share, and of the pool without. None may hang for longer than is said.
+func begin(t *testing.T, replicas []*replica, o *onlooker, rng *rand.Rand, hung time.Duration) *load {
 	t.Helper()
 	o.t, o.most, o.epochs = t, map[string]int64{}, map[string]int64{}
 	l := &load{t: t, front: newFront(t, replicas), book: newBook(t), onlooker: o}
@@ -36,7 +36,7 @@ func begin(t *testing.T, replicas []*replica, o *onlooker, rng *rand.Rand) *load
 	for i := range 24 {
 		c := &caller{
 			name: fmt.Sprintf("c%d", i), consumer: []string{"chat", "ci", "ci"}[i%3], class: []string{"conversation", "conversation", "probe"}[i%3],
-			queues: i%2 == 0, book: l.book, provider: l.provider, rng: rand.New(rand.NewPCG(rng.Uint64(), 1)),
+			queues: i%2 == 0, hung: hung, book: l.book, provider: l.provider, rng: rand.New(rand.NewPCG(rng.Uint64(), 1)),
 		}
 		c.client = l.front.client(c.consumer)
 		l.callers.Go(func() { c.run(calling) })

@@ -30,6 +30,7 @@ type Cluster struct {
 	password string
 	port     int      // 0: never started
 	server   *process // nil: not running
+	frozen   []int    // processes of the server, once it is frozen
 }
 
 // How long the server is given.
@@ -172,10 +173,33 @@ func (c *Cluster) StopNow() { c.stop(syscall.SIGQUIT) }
 func (c *Cluster) Stop() { c.stop(syscall.SIGINT) }
 
 func (c *Cluster) stop(by syscall.Signal) {
-	if c.server != nil {
-		c.server.end(by)
-		c.server = nil
+	if c.server == nil {
+		return
 	}
+	for _, pid := range c.frozen {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it could not see the postmaster go
+		by = syscall.SIGKILL
+	}
+	c.server.end(by)
+	c.server, c.frozen = nil, nil
+}
+
+// Freeze stops every process of the server, whose connections then are neither answered nor
+// closed, as if its machine had lost power. After that it can only be killed.
+func (c *Cluster) Freeze() error {
+	if c.server == nil {
+		return errors.New("the server does not run")
+	}
+	postmaster := c.server.cmd.Process.Pid
+	if err := syscall.Kill(postmaster, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	pids, err := childrenOf(postmaster)
+	c.frozen = pids
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
+	}
+	return err
 }
 
 // Close ends the server and removes all of it.

@@ -80,7 +80,12 @@ func TestStandby(t *testing.T) {
 	if query(t, s, "SELECT pg_is_in_recovery()::int::bigint") != 1 {
 		t.Error("it is no standby")
 	}
-	c.Kill()
+	if err := c.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.frozen) < 5 {
+		t.Errorf("%d processes are frozen", len(c.frozen))
+	}
 	if query(t, s, "SELECT pg_promote()::int::bigint") != 1 || query(t, s, "SELECT lo_create(0)::bigint") == 0 {
 		t.Error("it was not promoted")
 	}

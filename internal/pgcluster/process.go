@@ -1,8 +1,13 @@
 package pgcluster
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -36,6 +41,23 @@ func (p *process) alive() bool {
 	default:
 		return true
 	}
+}
+
+// childrenOf lists the processes that one has started.
+func childrenOf(parent int) ([]int, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/status")
+	var pids []int
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		if strings.Contains(string(text), fmt.Sprintf("\nPPid:\t%d\n", parent)) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids, err
 }
 
 // end sends the signal and waits; a process that does not heed it is killed.
