@@ -15,15 +15,16 @@ const (
 // unbooted one when its host acknowledged; a running one when its host says it is gone.
 type Departure struct {
 	id  string
+	of  pool.Passage
 	row pool.Row
 	now pool.Time
 }
 
-// NewDeparture returns the release of one admission.
-func NewDeparture(id string) *Departure { return &Departure{id: id} }
+// NewDeparture returns the release of one passage of an admission.
+func NewDeparture(id string, of pool.Passage) *Departure { return &Departure{id: id, of: of} }
 
 // Begin asks the store to note that the caller wants out.
-func (d *Departure) Begin() Effect { return Effect{Do: Leave, ID: d.id} }
+func (d *Departure) Begin() Effect { return Effect{Do: Leave, ID: d.id, Of: d.of} }
 
 // Step takes the result of the last effect.
 func (d *Departure) Step(ev Event) Effect {
@@ -46,6 +47,8 @@ func (d *Departure) left(e Left) Effect {
 	switch {
 	case e.Failed:
 		return d.reply(Answer{Kind: No, Code: api.Unavailable, Detail: "the store did not answer"})
+	case !e.Found && e.Row.ID != "":
+		return d.reply(Answer{Kind: No, Code: api.Unavailable, Row: e.Row, Detail: "it was placed, or its key asked for anew, while this call was under way; release it again"})
 	case !e.Found:
 		return d.reply(Answer{Kind: No, Code: api.NotFound, Detail: "no admission has this key"})
 	case e.Row.State == pool.Releasing:

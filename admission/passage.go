@@ -99,8 +99,9 @@ type Effect struct {
 	ID      string
 	Gen     int64 // or epoch
 	Exclude []string
-	Acked   bool // Move: the old host acknowledged
-	Last    bool // Pick: before a refusal, so whatever may have room is asked
+	Acked   bool         // Move: the old host acknowledged
+	Of      pool.Passage // Leave
+	Last    bool         // Pick: before a refusal, so whatever may have room is asked
 	Reply   Answer
 }
 

@@ -51,10 +51,14 @@ func (s *script) do(command string) string {
 		s.now += d
 		return ""
 	case "leave":
-		s.leaving = NewDeparture("a1")
+		s.leaving = NewDeparture("a1", s.row.Passage())
 		return showEffect(s.leaving.Begin())
 	case "left":
-		return showEffect(s.leaving.Step(Left{Row: s.row, Found: arg(1) != "missing", Failed: arg(1) == "failed", Now: pool.Time(n)}))
+		left := Left{Row: s.row, Found: arg(1) != "missing" && arg(1) != "moved", Failed: arg(1) == "failed", Now: pool.Time(n)}
+		if arg(1) == "missing" {
+			left.Row = pool.Row{}
+		}
+		return showEffect(s.leaving.Step(left))
 	case "let-go":
 		return showEffect(s.leaving.Step(Vacated{Running: arg(1) == "running", Unknown: arg(1) == "unknown"}))
 	case "ended":

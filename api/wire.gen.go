@@ -1358,6 +1358,9 @@ type WaitingFor string
 // AdmissionID defines model for AdmissionID.
 type AdmissionID = string
 
+// Epoch defines model for Epoch.
+type Epoch = int64
+
 // ListLimit defines model for ListLimit.
 type ListLimit = int64
 
@@ -1395,6 +1398,18 @@ type ListAdmissionsParams struct {
 
 	// Limit How many to return at most.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ReleaseAdmissionByIDParams defines parameters for ReleaseAdmissionByID.
+type ReleaseAdmissionByIDParams struct {
+	// Epoch Of the admission that is meant; 404 when it is over and its key was asked for anew.
+	Epoch Epoch `form:"epoch,omitempty" json:"epoch,omitempty"`
+}
+
+// ReleaseAdmissionParams defines parameters for ReleaseAdmission.
+type ReleaseAdmissionParams struct {
+	// Epoch Of the admission that is meant; 404 when it is over and its key was asked for anew.
+	Epoch Epoch `form:"epoch,omitempty" json:"epoch,omitempty"`
 }
 
 // AttemptAdmissionParams defines parameters for AttemptAdmission.

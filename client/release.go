@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
@@ -21,17 +23,24 @@ func (c *Client) Heartbeat(ctx context.Context, key string) (*api.Admission, err
 // free, or with ctx, or when a replica could not be reached a few times; what has been asked
 // for goes on then, and the answer beside the error is what was last seen. An error that is api.NotFound means that nothing is held under this key.
 func (c *Client) Release(ctx context.Context, key string) (*api.Admission, error) {
-	return c.release(ctx, byKey(key))
+	return c.release(ctx, byKey(key), nil)
+}
+
+// ReleaseAdmission is Release of what was admitted, and of nothing that its key stands for
+// since: a call that arrives late ends no later admission of the key. An error that is
+// api.NotFound means that it is over.
+func (c *Client) ReleaseAdmission(ctx context.Context, a *api.Admission) (*api.Admission, error) {
+	return c.release(ctx, byKey(a.Key), url.Values{"epoch": {strconv.FormatInt(a.Epoch, 10)}})
 }
 
 // ReleaseID is Release by the server's name for the admission.
 func (c *Client) ReleaseID(ctx context.Context, id string) (*api.Admission, error) {
-	return c.release(ctx, byID(id))
+	return c.release(ctx, byID(id), nil)
 }
 
-func (c *Client) release(ctx context.Context, path string) (*api.Admission, error) {
+func (c *Client) release(ctx context.Context, path string, query url.Values) (*api.Admission, error) {
 	a := new(api.Admission)
-	err := c.persist(ctx, call{method: http.MethodDelete, path: path}, a, again)
+	err := c.persist(ctx, call{method: http.MethodDelete, path: path, query: query}, a, again)
 	for look := firstLook; err == nil && a.State == api.AdmissionStateReleasing; look = min(2*look, lastLook) {
 		if err := sleep(ctx, look); err != nil {
 			return a, err

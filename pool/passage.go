@@ -145,9 +145,13 @@ func (k Clerk) Track(id string, epoch int64) bool {
 	return ok
 }
 
-// Leave begins a release; ok is false when there is no such admission.
-func (k Clerk) Leave(id string) (Row, bool) {
+// Leave begins a release of that passage; ok is false when there is no such admission, or when
+// it is in another passage by now.
+func (k Clerk) Leave(id string, of Passage) (Row, bool) {
 	return k.change(id, func(r *Row) bool {
+		if of != (Passage{}) && of != r.Passage() {
+			return false
+		}
 		r.Leave(k.books.Now())
 		return true
 	})

@@ -174,7 +174,10 @@ func (x *machine) renew(t *rapid.T) {
 	r := x.row(t, Admitted)
 	x.m.Renew(r.ID, stale(t, r.Epoch), time.Minute)
 }
-func (x *machine) leave(t *rapid.T) { x.m.Leave(x.row(t, Waiting, Running, Placing).ID) }
+func (x *machine) leave(t *rapid.T) {
+	r := x.row(t, Waiting, Running, Placing)
+	x.m.Leave(r.ID, rapid.SampledFrom([]Passage{{}, r.Passage(), {stale(t, r.Gen), r.QueuedAt}}).Draw(t, "passage"))
+}
 
 func (x *machine) track(t *rapid.T) {
 	r := x.row(t, Admitted, Releasing)
@@ -214,7 +217,7 @@ func (x *machine) mustServeNewcomers(t *rapid.T) {
 // mustIdleAtZero ends everything on its own path, and looks for what is left.
 func (x *machine) mustIdleAtZero(t *rapid.T) {
 	for _, r := range x.m.Rows() {
-		x.m.Leave(r.ID)
+		x.m.Leave(r.ID, r.Passage())
 		x.m.End(r.ID, r.Epoch, Released, "gone")
 		x.m.End(r.ID, r.Epoch, Released, "gone")
 	}

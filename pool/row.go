@@ -131,6 +131,17 @@ type Row struct {
 	EndedAt       Time
 }
 
+// Passage tells the passages apart that a key's row goes through, and in one of them before a
+// grant from after it. A release that comes late, by a replica that stood still or over a
+// slow network, must not end what its key stands for by then. The zero value: any.
+type Passage struct {
+	Gen      int64
+	QueuedAt Time
+}
+
+// Passage is the one that the row is in.
+func (r *Row) Passage() Passage { return Passage{r.Gen, r.QueuedAt} }
+
 // Holder is on whose account the row holds a slot.
 func (r *Row) Holder() Holder { return Holder{r.Consumer, r.Priority} }
 

@@ -171,8 +171,12 @@ var commands = map[string]func(p *player, r Row, key string, w words) string{
 	"track": func(p *player, r Row, _ string, w words) string {
 		return fmt.Sprint(p.m.Track(r.ID, w.number("epoch", r.Epoch)))
 	},
-	"leave": func(p *player, r Row, _ string, _ words) string {
-		_, ok := p.m.Leave(r.ID)
+	"leave": func(p *player, r Row, _ string, w words) string {
+		of := Passage{}
+		if w.has("gen") {
+			of = Passage{w.number("gen", 0), r.QueuedAt}
+		}
+		_, ok := p.m.Leave(r.ID, of)
 		return fmt.Sprint(ok)
 	},
 	"end": func(p *player, r Row, _ string, w words) string {

@@ -187,7 +187,7 @@ func (x *crowd) claim(ctx context.Context) error {
 func (x *crowd) pair(ctx context.Context) error {
 	id, err := x.granted(ctx)
 	if err == nil {
-		_, _, err = x.store.Leave(ctx, id)
+		_, _, err = x.store.Leave(ctx, id, pool.Passage{})
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func createQueued(r *rig) (control.Outcome, error) { return r.post("k", "large",
 
 func createLarge(r *rig) (control.Outcome, error) { return r.post("k", "large") }
 
-func release(r *rig) (control.Outcome, error) { return r.g.Release(r.t.Context(), alice, "k") }
+func release(r *rig) (control.Outcome, error) { return r.g.Release(r.t.Context(), alice, "k", 0) }
 
 func heartbeat(r *rig) (control.Outcome, error) { return r.g.Heartbeat(r.t.Context(), alice, "k") }
 

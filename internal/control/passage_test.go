@@ -191,7 +191,7 @@ func TestReleases(t *testing.T) {
 		h := r.hosts[0]
 		h.set(func() { h.stays = true })
 		for range 2 {
-			out, err := r.g.Release(r.t.Context(), alice, "running")
+			out, err := r.g.Release(r.t.Context(), alice, "running", 0)
 			r.want("releasing", out, err)
 		}
 		out, err := r.post("running", "small")
@@ -213,7 +213,7 @@ func TestReleasingIsPursued(t *testing.T) {
 		r.boot(r.admit("k", "small"))
 		synctest.Wait()
 		r.hosts[0].fail("Release", "failed")
-		out, err := r.g.Release(r.t.Context(), alice, "k")
+		out, err := r.g.Release(r.t.Context(), alice, "k", 0)
 		r.want("releasing", out, err)
 		time.Sleep(11 * time.Second)
 		r.wantHeld(0, 0, 0)
@@ -335,8 +335,8 @@ func TestStrangers(t *testing.T) {
 			"by id":     func(who *config.Consumer) error { _, err := r.g.GetByID(ctx, who, a.ID); return err },
 			"attempt":   func(who *config.Consumer) error { _, err := r.g.Attempt(ctx, who, "k", 0); return err },
 			"heartbeat": func(who *config.Consumer) error { _, err := r.g.Heartbeat(ctx, who, "k"); return err },
-			"release":   func(who *config.Consumer) error { _, err := r.g.Release(ctx, who, "k"); return err },
-			"by its id": func(who *config.Consumer) error { _, err := r.g.ReleaseByID(ctx, who, a.ID); return err },
+			"release":   func(who *config.Consumer) error { _, err := r.g.Release(ctx, who, "k", 0); return err },
+			"by its id": func(who *config.Consumer) error { _, err := r.g.ReleaseByID(ctx, who, a.ID, 0); return err },
 		} {
 			if got := said2(call(bob)); got != "not_found" {
 				t.Errorf("%s: %s", name, got)
@@ -429,7 +429,7 @@ func TestHangUps(t *testing.T) {
 		if row := r.row("k2"); row.PresentUntil != 0 {
 			t.Errorf("%+v", row)
 		}
-		if _, err := r.g.Release(ctx, alice, "k1"); err != nil {
+		if _, err := r.g.Release(ctx, alice, "k1", 0); err != nil {
 			t.Error(err)
 		}
 		r.letGo()
@@ -456,7 +456,7 @@ func TestOtherStates(t *testing.T) {
 		synctest.Wait()
 		both("k", "running")
 		r.hosts[0].set(func() { r.hosts[0].stays = true })
-		r.g.Release(ctx, alice, "k")
+		r.g.Release(ctx, alice, "k", 0)
 		both("k", "releasing")
 		r.exit("k")
 		both("k", "not_found")

@@ -253,15 +253,15 @@ func (d *driving) pause(ctx context.Context) {
 }
 
 // depart runs a release to its answer, whether its caller waits or not.
-func (g *Gateway) depart(ctx context.Context, id string) admission.Answer {
+func (g *Gateway) depart(ctx context.Context, row pool.Row) admission.Answer {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedFor)
 	defer cancel()
-	d := admission.NewDeparture(id)
+	d := admission.NewDeparture(row.ID, row.Passage())
 	e := d.Begin()
 	for e.Do != admission.Reply {
 		e = d.Step(g.leave(ctx, e))
 	}
-	g.wakes.nudge(id)
+	g.wakes.nudge(row.ID)
 	g.wakes.wake()
 	return e.Reply
 }
@@ -269,7 +269,7 @@ func (g *Gateway) depart(ctx context.Context, id string) admission.Answer {
 func (g *Gateway) leave(ctx context.Context, e admission.Effect) admission.Event {
 	switch e.Do {
 	case admission.Leave:
-		row, found, err := g.Store.Leave(ctx, e.ID)
+		row, found, err := g.Store.Leave(ctx, e.ID, e.Of)
 		now, errNow := g.Store.Now(ctx)
 		return admission.Left{Row: row, Found: found, Now: now, Failed: g.failed(cmp.Or(err, errNow), "id", e.ID)}
 	case admission.Vacate:

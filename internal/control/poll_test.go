@@ -45,7 +45,7 @@ func (r *rig) answered(poll chan told, want string) told {
 
 func (r *rig) release(key string) {
 	r.t.Helper()
-	out, err := r.g.Release(r.t.Context(), alice, key)
+	out, err := r.g.Release(r.t.Context(), alice, key, 0)
 	r.want("released", out, err)
 }
 

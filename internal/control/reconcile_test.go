@@ -40,7 +40,7 @@ func (r *rig) over(to pool.State) {
 // leaves begins a release in the store alone.
 func (r *rig) leaves() {
 	r.writes(func(ctx context.Context, s control.Store) error {
-		_, _, err := s.Leave(ctx, r.row("k").ID)
+		_, _, err := s.Leave(ctx, r.row("k").ID, pool.Passage{})
 		return err
 	})
 }

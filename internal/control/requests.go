@@ -326,27 +326,34 @@ func (g *Gateway) byID(ctx context.Context, who *config.Consumer, id string) (po
 	return g.found(who, row, found, err, "no admission has the id "+id)
 }
 
-// Release gives an admission back.
-func (g *Gateway) Release(ctx context.Context, who *config.Consumer, key string) (Outcome, error) {
+// Release gives an admission back; with an epoch, zero for none, only that one, and nothing that its key
+// stands for by now.
+func (g *Gateway) Release(ctx context.Context, who *config.Consumer, key string, epoch int64) (Outcome, error) {
 	row, err := g.find(ctx, who, key)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return g.release(ctx, who, row)
+	return g.release(ctx, who, row, epoch)
 }
 
 // ReleaseByID gives any admission back that the caller may see.
-func (g *Gateway) ReleaseByID(ctx context.Context, who *config.Consumer, id string) (Outcome, error) {
+func (g *Gateway) ReleaseByID(ctx context.Context, who *config.Consumer, id string, epoch int64) (Outcome, error) {
 	row, err := g.byID(ctx, who, id)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return g.release(ctx, who, row)
+	return g.release(ctx, who, row, epoch)
 }
 
-func (g *Gateway) release(ctx context.Context, who *config.Consumer, row pool.Row) (Outcome, error) {
+func (g *Gateway) release(ctx context.Context, who *config.Consumer, row pool.Row, epoch int64) (Outcome, error) {
+	if epoch < 0 {
+		return Outcome{}, api.Refuse(api.InvalidRequest, "epoch: %d is below 1", epoch)
+	}
+	if epoch != 0 && (epoch != row.Epoch || row.State == pool.Waiting || row.State == pool.Placing) {
+		return Outcome{}, g.Refused(api.Refuse(api.NotFound, "admission %s is over at epoch %d; its key was asked for anew since", row.ID, epoch), who)
+	}
 	c := call{gateway: g, who: who, ask: askOf(g.Fleet(), row), key: row.Key}
-	answer := g.depart(ctx, row.ID)
+	answer := g.depart(ctx, row)
 	g.unstand(ctx, row)
 	return c.finish(answer)
 }

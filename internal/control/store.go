@@ -25,7 +25,7 @@ type Store interface {
 	Move(ctx context.Context, id string, epoch int64, acknowledged bool) (pool.Row, bool, error)
 	Renew(ctx context.Context, id string, epoch int64, reservedFor time.Duration) (pool.Row, bool, error)
 	Track(ctx context.Context, id string, epoch int64) (bool, error)
-	Leave(ctx context.Context, id string) (pool.Row, bool, error)
+	Leave(ctx context.Context, id string, of pool.Passage) (pool.Row, bool, error)
 	End(ctx context.Context, id string, epoch int64, to pool.State, reason string) (written, again bool, err error)
 	// Hear takes a caller's heartbeat for a slot without a host.
 	Hear(ctx context.Context, id string, epoch int64) (pool.Row, bool, error)

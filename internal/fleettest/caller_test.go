@@ -174,7 +174,7 @@ func (c *caller) use(ctx context.Context, a *api.Admission) {
 		return
 	}
 	c.provider.end(a)
-	if c.release(ctx, a.Key) && c.oneIn(8) {
+	if c.giveBack(ctx, a) && c.oneIn(8) {
 		c.provider.misuse(ctx, a)
 	}
 }
@@ -235,11 +235,26 @@ func (c *caller) heartbeat(ctx context.Context, a *api.Admission) *api.Admission
 	return nil
 }
 
-// release gives a key back; false: whether it is, nobody knows.
+// giveBack releases what was admitted; false: whether it is, nobody knows.
+func (c *caller) giveBack(ctx context.Context, a *api.Admission) bool {
+	return c.released(ctx, a.Key, func(ctx context.Context) error {
+		_, err := c.client.ReleaseAdmission(ctx, a)
+		return err
+	})
+}
+
+// release gives up whatever a key stands for.
 func (c *caller) release(ctx context.Context, key string) bool {
+	return c.released(ctx, key, func(ctx context.Context) error {
+		_, err := c.client.Release(ctx, key)
+		return err
+	})
+}
+
+func (c *caller) released(ctx context.Context, key string, release func(context.Context) error) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hung)
 	defer cancel()
-	_, err := c.client.Release(ctx, key)
+	err := release(ctx)
 	ok := err == nil || errors.Is(err, api.NotFound)
 	c.book.gone(c.consumer, key, ok)
 	if ok {

@@ -241,7 +241,7 @@ func (d *driving) sweep() {
 // depart runs the production departure.
 func (r *replica) depart(id string, done func(admission.Answer)) {
 	d := &driving{replica: r, life: r.life, req: admission.Request{Claim: pool.Claim{ID: id}}}
-	leaving := admission.NewDeparture(id)
+	leaving := admission.NewDeparture(id, pool.Passage{})
 	acked := false
 	var follow func(e admission.Effect)
 	feed := func(ev admission.Event) { r.awake(d.life, func() { follow(leaving.Step(ev)) }) }
@@ -253,7 +253,7 @@ func (r *replica) depart(id string, done func(admission.Answer)) {
 		switch e.Do {
 		case admission.Leave:
 			var ev admission.Left
-			d.on(writeLeave, func(m *pool.Model) { ev.Row, ev.Found = r.fleet.leave(m, e.ID); ev.Now = m.Now() }, func(failed bool) { ev.Failed = failed; feed(ev) })
+			d.on(writeLeave, func(m *pool.Model) { ev.Row, ev.Found = r.fleet.leave(m, e.ID, e.Of); ev.Now = m.Now() }, func(failed bool) { ev.Failed = failed; feed(ev) })
 		case admission.Vacate:
 			d.vacate(e.Host, e.ID, e.Gen, func(v admission.Vacated) {
 				acked = !v.Unknown

@@ -124,7 +124,7 @@ func (f *Fleet) list(refs []pool.Ref) []bool {
 }
 
 // leave notes that a caller gives something back.
-func (f *Fleet) leave(m *pool.Model, id string) (pool.Row, bool) {
+func (f *Fleet) leave(m *pool.Model, id string, of pool.Passage) (pool.Row, bool) {
 	old := f.store.loads.seen[id]
 	if s := f.slotOf(id, old.Epoch); s != nil {
 		s.left = true
@@ -132,7 +132,7 @@ func (f *Fleet) leave(m *pool.Model, id string) (pool.Row, bool) {
 	if onHost(old.State) || old.State == pool.Lost {
 		f.book.left[id] = old.Epoch
 	}
-	return m.Leave(id)
+	return m.Leave(id, of)
 }
 
 // checkSlot proves that a slot without a host ends when its caller gives it back, or when

@@ -96,7 +96,7 @@ func (h handlers) ReleaseAdmission(ctx context.Context, q ReleaseAdmissionReques
 	if err != nil {
 		return nil, err
 	}
-	out, err := h.gateway.Release(ctx, who, q.Key)
+	out, err := h.gateway.Release(ctx, who, q.Key, q.Params.Epoch)
 	switch {
 	case err != nil:
 		return nil, err
@@ -111,7 +111,7 @@ func (h handlers) ReleaseAdmissionByID(ctx context.Context, q ReleaseAdmissionBy
 	if err != nil {
 		return nil, err
 	}
-	out, err := h.gateway.ReleaseByID(ctx, who, q.ID)
+	out, err := h.gateway.ReleaseByID(ctx, who, q.ID, q.Params.Epoch)
 	switch {
 	case err != nil:
 		return nil, err

@@ -27,13 +27,13 @@ type ServerInterface interface {
 	CreateAdmission(w http.ResponseWriter, r *http.Request)
 	// ReleaseAdmissionByID Give an admission back by its id
 	// (DELETE /v1/admissions/id/{id})
-	ReleaseAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID)
+	ReleaseAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID, params ReleaseAdmissionByIDParams)
 	// GetAdmissionByID Look at an admission by its id
 	// (GET /v1/admissions/id/{id})
 	GetAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID)
 	// ReleaseAdmission Give an admission back
 	// (DELETE /v1/admissions/{key})
-	ReleaseAdmission(w http.ResponseWriter, r *http.Request, key Key)
+	ReleaseAdmission(w http.ResponseWriter, r *http.Request, key Key, params ReleaseAdmissionParams)
 	// GetAdmission Look at one of the caller's own admissions
 	// (GET /v1/admissions/{key})
 	GetAdmission(w http.ResponseWriter, r *http.Request, key Key)
@@ -193,8 +193,24 @@ func (siw *ServerInterfaceWrapper) ReleaseAdmissionByID(w http.ResponseWriter, r
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReleaseAdmissionByIDParams
+
+	// ------------- Optional query parameter "epoch" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "epoch", r.URL.Query(), &params.Epoch, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "epoch"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "epoch", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ReleaseAdmissionByID(w, r, id)
+		siw.Handler.ReleaseAdmissionByID(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -245,8 +261,24 @@ func (siw *ServerInterfaceWrapper) ReleaseAdmission(w http.ResponseWriter, r *ht
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReleaseAdmissionParams
+
+	// ------------- Optional query parameter "epoch" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "epoch", r.URL.Query(), &params.Epoch, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "epoch"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "epoch", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ReleaseAdmission(w, r, key)
+		siw.Handler.ReleaseAdmission(w, r, key, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1173,7 +1205,8 @@ func (response CreateAdmissiondefaultApplicationProblemPlusJSONResponse) VisitCr
 }
 
 type ReleaseAdmissionByIDRequestObject struct {
-	ID AdmissionID `json:"id"`
+	ID     AdmissionID `json:"id"`
+	Params ReleaseAdmissionByIDParams
 }
 
 type ReleaseAdmissionByIDResponseObject interface {
@@ -1365,7 +1398,8 @@ func (response GetAdmissionByIDdefaultApplicationProblemPlusJSONResponse) VisitG
 }
 
 type ReleaseAdmissionRequestObject struct {
-	Key Key `json:"key"`
+	Key    Key `json:"key"`
+	Params ReleaseAdmissionParams
 }
 
 type ReleaseAdmissionResponseObject interface {
@@ -3830,10 +3864,11 @@ func (sh *strictHandler) CreateAdmission(w http.ResponseWriter, r *http.Request)
 }
 
 // ReleaseAdmissionByID operation middleware
-func (sh *strictHandler) ReleaseAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID) {
+func (sh *strictHandler) ReleaseAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID, params ReleaseAdmissionByIDParams) {
 	var request ReleaseAdmissionByIDRequestObject
 
 	request.ID = id
+	request.Params = params
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
 		return sh.ssi.ReleaseAdmissionByID(ctx, request.(ReleaseAdmissionByIDRequestObject))
@@ -3882,10 +3917,11 @@ func (sh *strictHandler) GetAdmissionByID(w http.ResponseWriter, r *http.Request
 }
 
 // ReleaseAdmission operation middleware
-func (sh *strictHandler) ReleaseAdmission(w http.ResponseWriter, r *http.Request, key Key) {
+func (sh *strictHandler) ReleaseAdmission(w http.ResponseWriter, r *http.Request, key Key, params ReleaseAdmissionParams) {
 	var request ReleaseAdmissionRequestObject
 
 	request.Key = key
+	request.Params = params
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
 		return sh.ssi.ReleaseAdmission(ctx, request.(ReleaseAdmissionRequestObject))

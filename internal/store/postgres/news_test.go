@@ -32,7 +32,7 @@ func TestFreedWakesTheOther(t *testing.T) {
 	if err != nil || c.Verdict != pool.Granted {
 		t.Fatal(c.Verdict, err)
 	}
-	if _, _, err := one.Leave(t.Context(), c.Row.ID); err != nil {
+	if _, _, err := one.Leave(t.Context(), c.Row.ID, c.Row.Passage()); err != nil {
 		t.Fatal(err)
 	}
 	woken(t, other, "a free slot")
@@ -73,7 +73,7 @@ func TestFreedIsToldSeldom(t *testing.T) {
 	for i := range 100 {
 		c, err := s.Claim(t.Context(), newClaim(i))
 		if err == nil {
-			_, _, err = s.Leave(t.Context(), c.Row.ID)
+			_, _, err = s.Leave(t.Context(), c.Row.ID, c.Row.Passage())
 		}
 		if err != nil {
 			t.Fatal(err)

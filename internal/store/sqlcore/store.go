@@ -116,8 +116,8 @@ func (s *Store) Track(ctx context.Context, id string, epoch int64) (bool, error)
 }
 
 // Leave begins a release; ok is false when there is no such admission.
-func (s *Store) Leave(ctx context.Context, id string) (pool.Row, bool, error) {
-	return s.change(ctx, id, 0, func(k pool.Clerk) (pool.Row, bool) { return k.Leave(id) })
+func (s *Store) Leave(ctx context.Context, id string, of pool.Passage) (pool.Row, bool, error) {
+	return s.change(ctx, id, 0, func(k pool.Clerk) (pool.Row, bool) { return k.Leave(id, of) })
 }
 
 // Stand writes where memory is set aside for a waiter.

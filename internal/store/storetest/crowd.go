@@ -210,7 +210,7 @@ func visit(t testing.TB, s control.Store, i int) {
 	if r, ok, err := s.Get(ctx, "c", claim.Key); err != nil {
 		t.Error(err)
 	} else if ok {
-		if _, _, err := s.Leave(ctx, r.ID); err != nil {
+		if _, _, err := s.Leave(ctx, r.ID, pool.Passage{}); err != nil {
 			t.Error(err)
 		}
 	}

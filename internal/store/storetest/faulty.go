@@ -119,8 +119,8 @@ func (f *FaultyStore) Track(ctx context.Context, id string, epoch int64) (bool, 
 }
 
 // Leave implements control.Store.
-func (f *FaultyStore) Leave(ctx context.Context, id string) (pool.Row, bool, error) {
-	return two(f, "Leave", func() (pool.Row, bool, error) { return f.Store.Leave(ctx, id) })
+func (f *FaultyStore) Leave(ctx context.Context, id string, of pool.Passage) (pool.Row, bool, error) {
+	return two(f, "Leave", func() (pool.Row, bool, error) { return f.Store.Leave(ctx, id, of) })
 }
 
 // End implements control.Store.

@@ -172,7 +172,7 @@ func (c *caller) ask(ctx context.Context, in call) (outcome, error) {
 		})
 		return told(string(v), r), err
 	case "leave":
-		r, ok, err := c.store.Leave(ctx, id)
+		r, ok, err := c.store.Leave(ctx, id, pool.Passage{})
 		return told(yes(ok), r), err
 	}
 	written, again, err := c.store.End(ctx, id, in.gen, pool.Released, "")

@@ -41,9 +41,9 @@ func (l *liar) Redeem(ctx context.Context, d pool.Redemption) (pool.RedeemVerdic
 	return v, r, err
 }
 
-func (l *liar) Leave(ctx context.Context, id string) (pool.Row, bool, error) {
+func (l *liar) Leave(ctx context.Context, id string, of pool.Passage) (pool.Row, bool, error) {
 	if !l.leave {
-		return l.Store.Leave(ctx, id)
+		return l.Store.Leave(ctx, id, of)
 	}
 	r, ok, err := l.Store.ByID(ctx, id)
 	r.State = pool.Released

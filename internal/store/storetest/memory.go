@@ -96,9 +96,9 @@ func (m *Memory) Track(_ context.Context, id string, epoch int64) (bool, error) 
 }
 
 // Leave implements control.Store.
-func (m *Memory) Leave(_ context.Context, id string) (pool.Row, bool, error) {
+func (m *Memory) Leave(_ context.Context, id string, of pool.Passage) (pool.Row, bool, error) {
 	defer m.in()()
-	r, ok := m.model.Leave(id)
+	r, ok := m.model.Leave(id, of)
 	return r, ok, nil
 }
 

@@ -92,7 +92,7 @@ func (b *burst) chat(thread int) {
 }
 
 func (b *burst) release(s control.Store, id string) {
-	if _, ok, err := s.Leave(context.Background(), id); err != nil || !ok {
+	if _, ok, err := s.Leave(context.Background(), id, pool.Passage{}); err != nil || !ok {
 		b.t.Error("release", ok, err)
 	}
 }

@@ -71,8 +71,9 @@ func (p *pair) track(t *rapid.T) {
 
 func (p *pair) leave(t *rapid.T) {
 	r := p.row(t, pool.Running, pool.Waiting)
+	of := rapid.SampledFrom([]pool.Passage{{}, r.Passage(), {Gen: near(t, r.Gen), QueuedAt: r.QueuedAt}}).Draw(t, "passage")
 	p.both("leave", func(ctx context.Context, s control.Store) (any, error) {
-		row, ok, err := s.Leave(ctx, r.ID)
+		row, ok, err := s.Leave(ctx, r.ID, of)
 		return answer{row, ok}, err
 	})
 }

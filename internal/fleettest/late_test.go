@@ -1,0 +1,106 @@
+package fleettest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/client"
+)
+
+// TestReleaseThatComesLate: a replica stands still with a release in its hands, while another
+// one releases the key and admits it anew. When it goes on, the release ends nothing: the
+// first time because it names its epoch, the other times because the row that it had read is
+// no longer the same. A sandbox whose slot was given away would run over the cap.
+func TestReleaseThatComesLate(t *testing.T) {
+	at := schemaOf(t)
+	slow, quick := newReplica(t, "server", at), newReplica(t, "server", at)
+	for _, r := range []*replica{slow, quick} {
+		r.start()
+	}
+	for _, r := range []*replica{slow, quick} {
+		r.becomesReady()
+	}
+	c := newFront(t, []*replica{quick}).client("ci")
+	statuses := map[int]int{}
+	for i := range 12 {
+		key := fmt.Sprint("k", i)
+		first := admitted(t, c, key)
+		epoch, readFirst := fmt.Sprint("?epoch=", first.Epoch), i%4 > 0
+		if readFirst {
+			epoch = ""
+		} else {
+			slow.stop()
+		}
+		answer := deleting(t, slow, key+epoch)
+		if readFirst { // it may have got anywhere: all the way, or not even that far
+			time.Sleep(time.Duration(i*120) * time.Microsecond)
+			slow.stop()
+			answer.hangUp()
+		} else {
+			time.Sleep(20 * time.Millisecond)
+		}
+		// Stopped within a transaction it holds the pool's lock, for 10 s at most.
+		if _, err := c.Release(within(t, 3*hung), key); err != nil {
+			t.Fatal(err)
+		}
+		second := admitted(t, c, key)
+		slow.goOn()
+		statuses[<-answer.status]++
+		becomes(t, "the slow one is at rest", hung, func() string {
+			if slow.ready() != http.StatusOK {
+				return "it is not ready"
+			}
+			return ""
+		})
+		if a, err := c.Get(within(t, hung), key); err != nil || a.State != api.AdmissionStateAdmitted || a.Epoch != second.Epoch {
+			t.Errorf("%d: it was admitted anew at epoch %d, and is %+v (%v)", i, second.Epoch, a, err)
+		}
+		if _, err := c.ReleaseAdmission(within(t, hung), second); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("the late releases were answered %v (0: nobody was there any more)", statuses)
+	if statuses[http.StatusNotFound] != 3 {
+		t.Error("those that name their epoch were to be told that it is over")
+	}
+}
+
+func admitted(t *testing.T, c *client.Client, key string) *api.Admission {
+	t.Helper()
+	a, err := c.Admit(within(t, hung), api.AdmissionRequest{Key: key, Class: "probe"}, client.Options{Wait: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// answer is one that is still to come.
+type answer struct {
+	status chan int // 0: none came
+	hangUp context.CancelFunc
+}
+
+func deleting(t *testing.T, r *replica, what string) answer {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	a := answer{make(chan int, 1), cancel}
+	q, err := http.NewRequestWithContext(ctx, http.MethodDelete, "http://"+r.address()+"/v1/admissions/"+what, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Authorization", "Bearer "+tokenOf("ci"))
+	go func() {
+		resp, err := http.DefaultClient.Do(q)
+		if err != nil {
+			a.status <- 0
+			return
+		}
+		_ = resp.Body.Close()
+		a.status <- resp.StatusCode
+	}()
+	return a
+}
