@@ -6,7 +6,7 @@
 //
 //	Claim ─ granted ─▶ Pick ─▶ Reserve ─ yes ─▶ Settle ─ still ours ─▶ yes
 //	  │                 ▲ │        │ │                    └ lost ─▶ Release; answer from the row
-//	  │                 │ │        │ └ unknown ─▶ Release, detached; Regen ─▶ Pick
+//	  │                 │ │        │ └ unknown ─▶ Release, detached; Regen ─▶ Pick   (closed there ─▶ Regen ─▶ Pick)
 //	  │                 │ │        └ denied ─▶ Pause ─▶ Pick, a bounded number of times
 //	  │                 │ └ no host ─▶ Sweep ─▶ Pick once more ─▶ NoRoom ─▶ place kept, or no
 //	  │                                                                    └ first of its kind for 10 s ─▶ Stand
@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
@@ -277,6 +278,10 @@ func (p *Passage) reserved(e Reserved) Step {
 		return p.next(Effect{Do: Settle, Host: at, ID: p.row.ID, Gen: p.row.Gen})
 	}
 	p.tally.add(string(e.Denial), at)
+	if e.Denial == host.Closed { // it may have been open there, and its end would be taken for another's
+		p.over = p.spent()
+		return p.next(Effect{Do: Regen, ID: p.row.ID, Gen: p.row.Gen})
+	}
 	if p.spent() {
 		return p.lastResort()
 	}
