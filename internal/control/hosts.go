@@ -222,48 +222,50 @@ func (t *tending) reconcile(ctx context.Context) {
 			g.Log.Warn("admission not reconciled", "id", r.ID, "err", err)
 		}
 	}
-	t.compare(ctx, rows, held.Sandboxes)
+	t.compare(ctx, rows, &held)
 	t.write(ctx)
 }
 
-// compare looks after what runs on the host without a row that says so.
-func (t *tending) compare(ctx context.Context, rows []pool.Row, held []host.Sandbox) {
+// compare looks after what the host holds without a row that says so. A place that is kept
+// for a restart can have been superseded behind a silence as a sandbox can.
+func (t *tending) compare(ctx context.Context, rows []pool.Row, held *host.Held) {
 	known := map[host.Ref]bool{}
 	for _, r := range rows {
 		known[host.Ref{ID: r.ID, Epoch: r.Epoch}] = true
 	}
-	for i := range held {
-		s := &held[i]
-		if s.Stopping || known[host.Ref{ID: s.ID, Epoch: s.Epoch}] {
-			continue
+	for i := range held.Sandboxes {
+		s := &held.Sandboxes[i]
+		if ref := (host.Ref{ID: s.ID, Epoch: s.Epoch}); !s.Stopping && !known[ref] {
+			t.unexpected(ctx, ref, s.Ask.Stateful, true)
 		}
-		if err := t.unexpected(ctx, s); err != nil && ctx.Err() == nil {
-			t.gateway.Log.Warn("sandbox not reconciled", "id", s.ID, "host", t.link.ID(), "err", err)
+	}
+	for _, ref := range held.Reserved {
+		if !known[ref] {
+			t.unexpected(ctx, ref, false, false)
 		}
 	}
 }
 
-// unexpected settles what a host runs and the store, by an older word, did not place there.
-// What the store does not know at all it may have lost, so that is left to a person.
-func (t *tending) unexpected(ctx context.Context, s *host.Sandbox) error {
+// unexpected settles what a host holds and the store, by an older word, did not place there.
+// What the store does not know at all it may have lost: a reservation lapses, and what runs
+// is left to a person.
+func (t *tending) unexpected(ctx context.Context, ref host.Ref, stateful, running bool) {
 	g := t.gateway
-	row, found, err := g.Store.ByID(ctx, s.ID)
-	if err != nil {
-		return err
-	}
+	row, found, err := g.Store.ByID(ctx, ref.ID)
 	known := &row
 	if !found {
 		known = nil
 	}
-	ref := host.Ref{ID: s.ID, Epoch: s.Epoch}
-	switch m := admission.CompareHeld(t.link.ID(), ref, s.Ask.Stateful, true, known); m {
-	case admission.Agreed:
-		return nil
-	case admission.Unknown, admission.Stranded:
-		g.Log.Error("a sandbox runs that should not; plimsoll reconcile says what to do", "mismatch", m, "id", s.ID, "host", t.link.ID())
-		return nil
-	default:
-		return t.mend(ctx, m, ref)
+	m := admission.Agreed
+	if err == nil {
+		m = admission.CompareHeld(t.link.ID(), ref, stateful, running, known)
+		err = t.mend(ctx, m, ref)
+	}
+	switch {
+	case err != nil && ctx.Err() == nil:
+		g.Log.Warn("what a host holds is not reconciled", "id", ref.ID, "host", t.link.ID(), "err", err)
+	case running && (m == admission.Unknown || m == admission.Stranded):
+		g.Log.Error("a sandbox runs that should not; plimsoll reconcile says what to do", "mismatch", m, "id", ref.ID, "host", t.link.ID())
 	}
 }
 

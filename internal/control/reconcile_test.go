@@ -187,3 +187,24 @@ func TestBackFromTheDead(t *testing.T) {
 		r.letGo()
 	})
 }
+
+// A place that was kept for a restart, unseen behind a silence, is let go when its host is
+// back: nothing may boot there any more.
+func TestPlaceKeptBehindSilence(t *testing.T) {
+	bubble(t, twoHosts(4096), func(r *rig) {
+		r.boot(r.admit("k", "keeper", pinned("h1", "prefer")))
+		synctest.Wait()
+		row, h := r.row("k"), r.host("h1")
+		r.over(pool.Lost)
+		h.step(host.Done{ID: row.ID, Epoch: row.Epoch, Reason: "exit 0"})
+		if n := h.view().Reopened; n != 1 {
+			t.Fatal("its place is not kept")
+		}
+		r.boot(r.admit("k", "keeper", pinned("h2", "prefer")))
+		time.Sleep(11 * time.Second)
+		if n := h.view().Reopened; n != 0 {
+			t.Error("superseded, and its place is kept")
+		}
+		r.letGo()
+	})
+}
