@@ -36,14 +36,19 @@ type agent struct {
 	stalls   int64                     // PSI some, hundredths of a percent; zero: the kernel gives none
 	waiting  map[host.Ref]func()       // redeemed, their start not granted yet
 	roomy    map[gate.Bytes]roomSince  // need -> since when it has had room for that
-	witness  *witness                  // survives the agent, as its sandboxes do
-	soon     func()                    // comes just before the next reserve
-	copies   map[string]host.Event     // id -> a frame whose second copy is under way
-	booters  map[host.Ref]func()       // tickets that somebody may redeem at any moment
+	own      roomSince                 // likewise, for the waiter that it sets memory aside for
+	ownID    string
+	witness  *witness              // survives the agent, as its sandboxes do
+	soon     func()                // comes just before the next reserve
+	copies   map[string]host.Event // id -> a frame whose second copy is under way
+	booters  map[host.Ref]func()   // tickets that somebody may redeem at any moment
 }
 
 // process is a sandbox as the kernel knows it.
-type process struct{ resident gate.Bytes }
+type process struct {
+	resident gate.Bytes
+	stubborn bool // goes on for as long as nobody counts on it
+}
 
 // roomSince says whether a host has room for a need, and since when.
 type roomSince struct {
@@ -78,8 +83,8 @@ func (a *agent) step(ev host.Event) host.Answer {
 	if t, ok := ev.(host.Track); ok && answer.Denial == "" {
 		tracks = []host.Ref{{ID: t.ID, Epoch: t.Epoch}}
 	}
-	if fx.Publish || len(fx.Ends) > 0 || len(tracks) > 0 {
-		a.speak(host.News{Verdict: a.host.Verdict(), Ends: a.host.Unwritten(), Tracks: tracks})
+	if fx.Publish || len(fx.Ends) > 0 || len(fx.Reopens) > 0 || len(tracks) > 0 {
+		a.speak(host.News{Verdict: a.host.Verdict(), Tracks: tracks, Reopens: slices.Clone(fx.Reopens), Ends: a.host.Unwritten()})
 	}
 	for _, ref := range starts {
 		if start := a.waiting[ref]; start != nil {
@@ -95,6 +100,7 @@ func (a *agent) step(ev host.Event) host.Answer {
 
 // noteRoom keeps, for the onlooker, since when the host has had room for each need.
 func (a *agent) noteRoom() {
+	a.noteOwn()
 	for _, need := range a.fleet.needs[a.cfg.Mode] {
 		has := a.host.Admittable() >= need && a.up
 		if a.roomy[need].has != has {
@@ -110,6 +116,7 @@ func (a *agent) speak(n host.News) {
 	}
 	for _, r := range a.fleet.replicas {
 		a.fleet.toReplica(link{r.index, a.index}, frameNews, func() { r.hear(a, n) })
+		a.repeat(r, n)
 	}
 }
 
@@ -182,6 +189,7 @@ type life struct {
 	lasts time.Duration
 	fails bool              // its redeemer dies before there is a process
 	told  func(host.Denial) // what the redeemer hears; nil: nobody asks
+	over  func()            // what its caller does when it has ended by itself; nil: nothing
 }
 
 // redeem is a booter with a ticket: verify, charge, wait for the start, track, run, end.
@@ -226,20 +234,27 @@ func (a *agent) boot(agentLife int, ref host.Ref, l life) {
 		return
 	}
 	a.fleet.checkBoot(a, ref)
-	p := &process{resident: gate.FromMiB(10)}
+	p := &process{resident: gate.FromMiB(10), stubborn: a.fleet.chance(60)}
 	a.running[ref] = p
 	a.resident += p.resident
 	a.fleet.after(a.fleet.between(0, l.lasts), func() { a.grow(ref, p, l.peak) })
-	a.fleet.after(l.lasts, func() { a.liveOut(ref) })
+	a.fleet.after(l.lasts, func() { a.liveOut(ref, p, l.over) })
 }
 
-// liveOut ends a life, unless nobody counts on it any more: then it hangs on until it is stopped.
-func (a *agent) liveOut(ref host.Ref) {
-	if a.running[ref] != nil && a.fleet.forsaken(ref) {
-		a.fleet.after(20*time.Second, func() { a.liveOut(ref) })
+// liveOut ends a life; that of a stubborn one which nobody counts on any more only when it is
+// stopped.
+func (a *agent) liveOut(ref host.Ref, p *process, over func()) {
+	switch {
+	case a.running[ref] != p:
+		return // it ended otherwise, and may run anew
+	case p.stubborn && a.fleet.forsaken(ref):
+		a.fleet.after(20*time.Second, func() { a.liveOut(ref, p, over) })
 		return
 	}
 	a.exit(ref, "ended by itself")
+	if over != nil {
+		over()
+	}
 }
 
 // grow is the one peak of a life.

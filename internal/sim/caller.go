@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/hint"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
 // class is a kind of sandbox that callers ask for.
@@ -31,6 +32,7 @@ func classes() []class {
 		{name: "small", pool: poolName, ask: gate.Ask{Class: "small", Memory: 512 * gate.MiB, CPUMilli: 500, Rule: rule}},
 		{name: "large", pool: poolName, ask: gate.Ask{Class: "large", Memory: 2048 * gate.MiB, CPUMilli: 1000, Rule: short}},
 		{name: "database", pool: poolName, priority: urgent, ask: gate.Ask{Class: "database", Memory: 1024 * gate.MiB, CPUMilli: 500, Stateful: true, Rule: short}},
+		{name: "app", pool: poolName, ask: gate.Ask{Class: "app", Memory: 768 * gate.MiB, CPUMilli: 500, Rule: short, HoldOnExit: true}},
 		{name: "job", pool: pureName, ask: gate.Ask{Class: "job", Memory: 512 * gate.MiB, CPUMilli: 500}},
 		{name: "turn", pool: pureName, priority: urgent, ask: gate.Ask{Class: "turn", Memory: 512 * gate.MiB, CPUMilli: 500}},
 	}
@@ -38,7 +40,7 @@ func classes() []class {
 
 func (c *class) contents(tenant string) pool.Contents {
 	return pool.Contents{
-		Tenant: tenant, Class: c.name, MemoryMB: c.ask.Memory.CeilMiB(), Stateful: c.ask.Stateful, Priority: c.priority,
+		Tenant: tenant, Class: c.name, MemoryMB: c.ask.Memory.CeilMiB(), Stateful: c.ask.Stateful, HoldOnExit: c.ask.HoldOnExit, Priority: c.priority,
 	}
 }
 
@@ -53,6 +55,7 @@ type caller struct {
 	impatient bool
 	until     time.Duration // it is that long
 	once      bool          // does not come back
+	gone      bool          // will never call again
 	tries     *backoff.Backoff
 	mode      pool.Mode
 	call      int // rises with every call, so that late answers are told apart
@@ -64,7 +67,7 @@ const callWithin = 40 * time.Second
 // create begins anew, while callers come at all.
 func (c *caller) create() {
 	f := c.fleet
-	if f.now >= f.plan.Active {
+	if f.now >= f.plan.Active || c.gone {
 		return
 	}
 	c.tries = backoff.New(backoff.Policy{}, f.wall())
@@ -157,7 +160,7 @@ func (c *caller) retry(r *replica, a admission.Answer) {
 
 // pace is how long callers are busy otherwise: a history that must be long has not more calls.
 func (f *Fleet) pace(usually time.Duration) time.Duration {
-	return max(usually, usually*f.plan.Active/(3*time.Minute))
+	return max(usually, usually/180*(f.plan.Active/time.Second))
 }
 
 func (c *caller) later(d time.Duration, do func()) {
@@ -188,7 +191,7 @@ func (c *caller) use(r *replica, row pool.Row) time.Duration {
 		f.after(f.between(0, 30*time.Second), func() { c.leave(row.ID) })
 	}
 	if f.rough && f.chance(40) {
-		f.after(f.between(100*time.Millisecond, 20*time.Second), func() { c.heartbeat(row.ID) })
+		f.after(f.between(100*time.Millisecond, 20*time.Second), func() { c.heartbeat(row.ID, nil) })
 	}
 	text, ok := r.mint(row)
 	a := f.byID[row.Host]
@@ -202,6 +205,9 @@ func (c *caller) use(r *replica, row pool.Row) time.Duration {
 		f.after(f.between(longestLife, 2*lasts), func() { c.leave(row.ID) })
 	}
 	boot := func() { a.redeem(text, life{peak: resident, lasts: lasts}) }
+	if row.HoldOnExit {
+		boot = c.restarting(a, row, text, life{peak: resident, lasts: lasts})
+	}
 	f.after(f.between(time.Millisecond, 5*time.Second), boot)
 	if f.rough {
 		ref := host.Ref{ID: row.ID, Epoch: row.Epoch}
@@ -212,6 +218,36 @@ func (c *caller) use(r *replica, row pool.Row) time.Duration {
 		f.after(f.between(time.Millisecond, 70*time.Second), func() { a.redeem(text, life{peak: resident, lasts: time.Second}) })
 	}
 	return lasts
+}
+
+// restarting boots, and boots again some time after each end with the newest ticket, while
+// its heartbeats keep the place; then they stop.
+func (c *caller) restarting(a *agent, row pool.Row, text ticket.Text, l life) func() {
+	f := c.fleet
+	until := f.now + max(f.between(10*time.Second, longestLife), l.lasts)
+	var beat, boot func()
+	beat = func() {
+		if f.now < until {
+			c.heartbeat(row.ID, func(now pool.Row, newest ticket.Text) {
+				if now.Epoch == row.Epoch {
+					text = newest
+				}
+			})
+			f.after(f.between(bootWithin/6, bootWithin/3), beat)
+		}
+	}
+	l.over = func() {
+		if f.now < until && f.chance(80) {
+			f.after(f.between(0, 30*time.Second), boot)
+		}
+	}
+	boot = func() {
+		next := l
+		next.lasts = min(l.lasts, max(until-f.now, time.Second))
+		a.redeem(text, next)
+	}
+	f.after(f.between(bootWithin/6, bootWithin/3), beat)
+	return boot
 }
 
 // lifetime is how long a sandbox is going to run. Where hosts fall silent, some outlive that.
@@ -226,21 +262,34 @@ func (f *Fleet) lifetime() time.Duration {
 	return f.between(time.Second, usualLife)
 }
 
-// heartbeat has what was admitted kept, at any replica that is up.
-func (c *caller) heartbeat(id string) {
+// heartbeat has what was admitted kept, at any replica that is up, and may take its new ticket.
+func (c *caller) heartbeat(id string, then func(pool.Row, ticket.Text)) {
 	f := c.fleet
-	if r := f.anyReplica(); r.up {
-		keep := admission.Request{Claim: pool.Claim{ID: id}, Ask: c.class.ask, Keep: true}
-		r.awake(r.life, func() { r.drive(keep, func(admission.Answer) {}) })
+	r := f.anyReplica()
+	if !r.up {
+		return
 	}
+	keep := admission.Request{Claim: pool.Claim{ID: id}, Ask: c.class.ask, Keep: true}
+	r.awake(r.life, func() {
+		r.drive(keep, func(a admission.Answer) {
+			if text, ok := r.mint(a.Row); ok && a.Kind == admission.Yes && then != nil {
+				then(a.Row, text)
+			}
+		})
+	})
 }
 
-// perhapsLeave lets the caller of an admission give it back, now and then.
+// perhapsLeave lets the caller of an admission give it back, now and then, perhaps for good.
 func (f *Fleet) perhapsLeave(id string, percent int, within time.Duration) {
 	for _, c := range f.callers {
-		if "a-"+c.key == id && f.chance(percent) {
-			f.after(f.between(0, within), func() { c.leave(id) })
+		if "a-"+c.key != id || !f.chance(percent) {
+			continue
 		}
+		last := f.chance(50)
+		f.after(f.between(0, within), func() {
+			c.leave(id)
+			c.gone = c.gone || last
+		})
 	}
 }
 
@@ -254,11 +303,11 @@ func (c *caller) leaveAgain(id string, call int) {
 // leave gives the key back, at any replica that is up.
 func (c *caller) leave(id string) {
 	f := c.fleet
-	if r := f.anyReplica(); r.up {
+	if r := f.anyReplica(); r.up && !c.gone {
 		call := c.call
 		r.awake(r.life, func() {
 			r.depart(id, func(a admission.Answer) {
-				if a.Kind == admission.Going && c.call == call {
+				if a.Kind == admission.Going && c.call == call && !c.gone {
 					f.after(f.between(5*time.Second, 20*time.Second), func() { c.leaveAgain(id, call) })
 				}
 			})

@@ -14,10 +14,17 @@ type duties struct {
 	owed   map[promiseAt]bool
 	mute   map[string]bool    // hosts that did not answer
 	under  map[promiseAt]bool // hosts asked, with the generation
+	closed map[int64]string   // generation -> host that said it is closed there, and may tell its end
 	vain   int                // hosts asked in vain since then, or in all
 	looked time.Duration      // when it last looked for a host
 	swept  bool               // hosts were asked for their newest word
 	lost   bool               // the store did not answer: the row's next call, or the sweep, finds out
+
+	standAt string // where memory is set aside for it, when it began to look for a host
+	starved bool   // it has to be
+	stands  bool   // it looked for where
+	stood   bool   // a host said that it does
+	kept    bool   // the host was asked to keep it
 }
 
 // promiseAt is a reservation that a host made, or may have made.
@@ -27,7 +34,7 @@ type promiseAt struct {
 }
 
 func newDuties() duties {
-	return duties{owed: map[promiseAt]bool{}, mute: map[string]bool{}, under: map[promiseAt]bool{}}
+	return duties{owed: map[promiseAt]bool{}, mute: map[string]bool{}, under: map[promiseAt]bool{}, closed: map[int64]string{}}
 }
 
 // reserves notes that a host is asked; one that was silent for so long must be left alone.
@@ -41,6 +48,8 @@ func (d *driving) reserves(e admission.Effect) {
 		f.violate(refusals, "%s asks %s again, which did not answer, while others might", d.req.Claim.ID, e.Host)
 	case d.duties.under[at]:
 		f.violate(refusals, "%s asks %s again under generation %d, which it has closed", d.req.Claim.ID, e.Host, e.Gen)
+	case d.duties.closed[e.Gen] != "":
+		f.violate(boots, "%s asks %s under generation %d, which may have been open on %s", d.req.Claim.ID, e.Host, e.Gen, d.duties.closed[e.Gen])
 	}
 	d.duties.owed[at], d.duties.under[at] = true, true
 }
@@ -49,6 +58,9 @@ func (d *driving) reserves(e admission.Effect) {
 func (d *driving) answered(e admission.Effect, a host.Answer, unknown bool) {
 	if a.Denial != "" {
 		delete(d.duties.owed, promiseAt{e.Host, e.Gen})
+	}
+	if a.Denial == host.Closed {
+		d.duties.closed[e.Gen] = e.Host
 	}
 	if unknown {
 		d.duties.mute[e.Host] = true
@@ -100,5 +112,13 @@ func (d *driving) sweeps(asked int) {
 func (r *replica) checkNews(v host.Verdict) {
 	if old := r.last[v.Host].verdict; old.Newer(v) {
 		r.fleet.violate(refusals, "replica %d took an older word of %s for its newest", r.index+1, v.Host)
+	}
+}
+
+// checkHeld proves that a heartbeat of what may be started anew reached its host: it may have
+// ended there, and be reserved again.
+func (d *driving) checkHeld(a admission.Answer) {
+	if a.Kind == admission.Yes && d.req.Keep && a.Row.HoldOnExit && a.Row.Audience == "" && !d.duties.kept {
+		d.replica.fleet.violate(whole, "%s is told that it is kept, and its host was not asked", d.req.Claim.ID)
 	}
 }

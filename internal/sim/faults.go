@@ -159,7 +159,7 @@ func (f *Fleet) silence(e Episode) func() {
 	for i := range n {
 		a := f.agents[(e.Who+i)%len(f.agents)]
 		for _, ref := range sortedRefs(a.running) {
-			f.perhapsLeave(ref.ID, 20, lease)
+			f.perhapsLeave(ref.ID, 30, lease)
 		}
 		if (e.Who/7+i)%2 == 0 {
 			f.pause(&a.doze, e.For)

@@ -9,6 +9,7 @@ type Hunt struct {
 	Seeds  uint64 `json:"seeds"`
 	Hosts  int    `json:"hosts,omitempty"`
 	Faults []Kind `json:"faults,omitempty"` // by turns; none: each seed draws its own
+	Few    int    `json:"few,omitempty"`    // at most so many; zero: as many as it draws
 }
 
 // Caught is what stopped a hunt. A zero Invariant says that nothing did.
@@ -37,6 +38,9 @@ func (h Hunt) plan(seed uint64) Plan {
 	p := NewPlan(seed, Size{Hosts: h.Hosts})
 	if len(h.Faults) == 0 {
 		return p
+	}
+	if h.Few > 0 {
+		p.Episodes = p.Episodes[:min(h.Few, len(p.Episodes))]
 	}
 	for i := range p.Episodes {
 		e := &p.Episodes[i]

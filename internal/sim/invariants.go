@@ -65,12 +65,15 @@ type book struct {
 	left   map[string]int64     // id -> the last epoch that its caller gave back
 	leases map[string]pool.Time // host -> when it was last heard
 	pulse  pulse
+	again  map[host.Ref]bool // placements that may be booted once more: what booted has ended
+	vain   map[string]vain   // id -> how it looks for a host
 }
 
 func newBook() book {
 	return book{
 		highest: map[string]int64{}, granted: map[string]int64{}, excused: map[host.Ref]bool{},
 		slots: map[string]*slot{}, left: map[string]int64{}, leases: map[string]pool.Time{},
+		again: map[host.Ref]bool{}, vain: map[string]vain{},
 	}
 }
 
@@ -94,10 +97,11 @@ func (f *Fleet) checkBoot(a *agent, ref host.Ref) {
 	if row.Epoch != ref.Epoch || row.Host != a.id || !row.State.OnHost() {
 		f.violate(boots, "%s/%d booted on %s, and the store says %s/%d on %q", ref.ID, ref.Epoch, a.id, row.State, row.Epoch, row.Host)
 	}
-	if ref.Epoch <= f.book.highest[ref.ID] {
+	if again := f.book.again[ref] && ref.Epoch == f.book.highest[ref.ID]; ref.Epoch <= f.book.highest[ref.ID] && !again {
 		f.violate(boots, "%s booted under epoch %d after %d", ref.ID, ref.Epoch, f.book.highest[ref.ID])
 	}
 	f.book.highest[ref.ID] = ref.Epoch
+	delete(f.book.again, ref)
 	for _, other := range f.agents {
 		for running := range other.running {
 			if running.ID == ref.ID && !f.book.excused[running] {

@@ -17,9 +17,16 @@ func (f *Fleet) checkReserve(a *agent, e host.Reserve, got host.Answer) {
 		if room, need := w.roomFor(e.ID, a.cfg.Mode), needOf(e.Ask, a.cfg.Mode); room >= need {
 			f.violate(refusals, "host %s denied %s to %s/%d with room for %s", a.id, need, e.ID, e.Gen, room)
 		}
-	case host.Pressure, host.Cordoned, host.Draining, host.StartsFull, host.StillRunning:
+	case host.StartsFull:
+		if n := w.starting(); n < a.cfg.MaxStarts+a.cfg.MaxWaitingStarts {
+			f.violate(refusals, "host %s denied %s/%d for %d starts", a.id, e.ID, e.Gen, n)
+		}
+	case host.Pressure, host.Cordoned, host.Draining, host.StillRunning:
 	default:
 		return // nothing was judged, so nothing is remembered
+	}
+	if c := w.running(e.ID); c != nil && e.Gen > c.epoch {
+		c.superseded = true
 	}
 	w.close(a.clock(), e.ID, e.Gen)
 	w.why[e.ID] = got.Denial
@@ -40,6 +47,9 @@ func (f *Fleet) checkPromise(a *agent, e host.Reserve, got host.Answer) {
 		f.violate(ends, "host %s promised %s/%d for %v longer than a reservation lives", a.id, e.ID, e.Gen, got.Until-most)
 	}
 	w.close(a.clock(), e.ID, e.Gen)
+	if w.aside.id == e.ID {
+		w.aside = aside{}
+	}
 	w.open = append(w.open, promise{id: e.ID, gen: e.Gen, need: needOf(e.Ask, a.cfg.Mode), until: got.Until, ask: e.Ask})
 }
 
@@ -74,7 +84,7 @@ func (a *agent) forgotten(e host.Reserve) bool {
 func (f *Fleet) checkFits(a *agent, e host.Reserve, got host.Answer) {
 	w, need := a.witness, needOf(e.Ask, a.cfg.Mode)
 	room, starts := w.roomFor(e.ID, a.cfg.Mode), w.starting()
-	if w.promised(e.ID) != nil {
+	if p := w.promised(e.ID); p != nil && !p.again {
 		starts--
 	}
 	switch {
@@ -114,8 +124,11 @@ func (f *Fleet) checkRenew(a *agent, e host.Renew, got host.Answer) {
 // checkRelease proves that a sandbox which is released is being stopped.
 func (f *Fleet) checkRelease(a *agent, e host.Release, got host.Answer) {
 	w := a.witness
-	if c := w.running(e.ID); c != nil && c.epoch <= e.Gen && !got.Running {
-		f.violate(ends, "host %s was told to release %s/%d and says that it is gone, while %d runs", a.id, e.ID, e.Gen, c.epoch)
+	if c := w.running(e.ID); c != nil && c.epoch <= e.Gen {
+		c.stopped = true
+		if !got.Running {
+			f.violate(ends, "host %s was told to release %s/%d and says that it is gone, while %d runs", a.id, e.ID, e.Gen, c.epoch)
+		}
 	}
 	w.close(a.clock(), e.ID, e.Gen)
 }

@@ -47,6 +47,15 @@ func (f *Fleet) stall(id string, percent int, do func()) {
 	f.after(f.between(time.Second, 25*time.Second), func() { f.unstall(id) })
 }
 
+// meanwhile has the caller of an admission ask anew, just as something is being written of it.
+func (f *Fleet) meanwhile(id string) {
+	for _, c := range f.callers {
+		if "a-"+c.key == id && f.rough && !c.gone && f.chance(60) {
+			f.after(f.between(0, time.Second), c.create)
+		}
+	}
+}
+
 func (f *Fleet) unstall(id string) {
 	held := f.stalled[id]
 	delete(f.stalled, id)
@@ -65,11 +74,14 @@ func (a *agent) hurry(ev host.Event) {
 			a.fleet.after(2*time.Millisecond, func() { a.awakeNow(func() { a.step(copied) }) })
 		}
 		a.keep(e.ID, ev)
+		a.endSoon(e.ID)
 		if soon := a.soon; soon != nil {
 			a.soon = nil
 			soon()
 		}
 	case host.Renew:
+		a.keep(e.ID, ev)
+	case host.Stand:
 		a.keep(e.ID, ev)
 	case host.Release:
 		a.keep(e.ID, ev)
@@ -81,6 +93,21 @@ func (a *agent) hurry(ev host.Event) {
 			}
 			boot()
 		}
+	}
+}
+
+// endSoon has what runs under an id end by itself just after somebody asks for it anew.
+func (a *agent) endSoon(id string) {
+	if c := a.witness.running(id); c != nil && a.fleet.rough && a.fleet.chance(50) {
+		ref := host.Ref{ID: id, Epoch: c.epoch}
+		a.fleet.after(2*time.Millisecond, func() { a.exit(ref, "ended by itself") })
+	}
+}
+
+// repeat tells a replica once more, long afterwards, that a place was kept.
+func (a *agent) repeat(r *replica, n host.News) {
+	if len(n.Reopens) > 0 && a.fleet.rough && a.fleet.chance(10) {
+		a.fleet.after(a.fleet.between(10*time.Second, 2*time.Minute), func() { r.hear(a, n) })
 	}
 }
 

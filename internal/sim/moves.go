@@ -36,7 +36,7 @@ func (f *Fleet) checkLetGo(row pool.Row) {
 }
 
 // checkGivenUp proves that what is given up behind a silence is stateless, and can only be
-// running there: its reservation must have lapsed.
+// running there, or have run: its reservation must have lapsed.
 func (f *Fleet) checkGivenUp(m *pool.Model, row pool.Row) {
 	f.book.excused[host.Ref{ID: row.ID, Epoch: row.Epoch}] = true
 	switch {
@@ -44,9 +44,16 @@ func (f *Fleet) checkGivenUp(m *pool.Model, row pool.Row) {
 		f.violate(boots, "%s/%d was given up behind the silence of %s, and is stateful", row.ID, row.Epoch, row.Host)
 	case m.Now() <= row.ReservedUntil:
 		f.violate(boots, "%s/%d was given up on %s, which had not let go and may hold it for %v", row.ID, row.Epoch, row.Host, row.ReservedUntil.Since(m.Now()))
-	case !f.jumped:
+	case !f.jumped && !f.keptThere(row):
 		f.checkLapsed(row)
 	}
+}
+
+// keptThere says whether a host keeps the place of a sandbox that ran and ended behind the
+// silence: as much as a running one, it is superseded until the host is heard.
+func (f *Fleet) keptThere(row pool.Row) bool {
+	p := f.byID[row.Host].witness.promised(row.ID)
+	return p != nil && p.again
 }
 
 // checkLapsed proves, by the host's own clock, that no reservation stands under a placement.

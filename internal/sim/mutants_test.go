@@ -51,7 +51,7 @@ func readMutants(t *testing.T) (all []mutant) {
 }
 
 // parseMutant reads one block: the guard, the seeds, perhaps how many hosts and under which
-// faults, then for each edit the file, what stands there ("- ") and what instead ("+ ").
+// faults, or how few of them, then for each edit the file, what stands there ("- ") and what instead ("+ ").
 func parseMutant(i Invariant, block string) (mutant, error) {
 	m := mutant{invariant: i}
 	var e edit
@@ -67,6 +67,8 @@ func parseMutant(i Invariant, block string) (mutant, error) {
 			}
 		case strings.HasPrefix(line, "hosts: "):
 			m.within.Hosts, _ = strconv.Atoi(line[len("hosts: "):])
+		case strings.HasPrefix(line, "few: "):
+			m.within.Few, _ = strconv.Atoi(line[len("few: "):])
 		case strings.HasPrefix(line, "fault: "):
 			m.within.Faults = append(m.within.Faults, Kind(line[len("fault: "):]))
 		case strings.HasPrefix(line, "- "):

@@ -46,6 +46,9 @@ func (d *driving) follow(s admission.Step) {
 	if s.Effect.Do == admission.Reply {
 		d.over()
 		f.checkAnswer(d, s.Effect.Reply)
+		d.checkStands(s.Effect.Reply)
+		d.checkOwn(s.Effect.Reply)
+		d.checkHeld(s.Effect.Reply)
 		d.done(s.Effect.Reply)
 		return
 	}
@@ -92,7 +95,7 @@ func (d *driving) perform(e admission.Effect) {
 	case admission.Claim:
 		clear(d.duties.mute) // looks for a host anew, as after a move
 		var c pool.Claimed
-		d.on(write(e.Do.String()), func(*pool.Model) { c = d.replica.fleet.claim(d.req.Claim) }, func(failed bool) { d.feed(admission.Claimed{Result: c, Failed: failed}) })
+		d.on(write(e.Do.String()), func(*pool.Model) { c = d.replica.fleet.claim(d.req.Claim); d.duties.standAt = c.Row.StandAt }, func(failed bool) { d.feed(admission.Claimed{Result: c, Failed: failed}) })
 	case admission.Pick:
 		d.pick(e)
 	case admission.Reserve:
@@ -105,9 +108,15 @@ func (d *driving) perform(e admission.Effect) {
 		d.replica.fleet.stall(e.ID, 2, func() {
 			d.on(write(e.Do.String()), func(m *pool.Model) { ev.Row, ev.OK = m.Settle(e.ID, e.Gen, e.Host, bootWithin) }, func(failed bool) { d.settled(ev.Row); ev.Failed = failed; d.feed(ev) })
 		})
+	case admission.PickStand:
+		d.pickStand(e)
+	case admission.Stand:
+		d.stand(e)
+	case admission.NoteStand:
+		d.noteStand(e)
 	case admission.NoRoom:
 		var c pool.Claimed
-		d.on(write(e.Do.String()), func(m *pool.Model) { c = m.NoRoom(e.ID, e.Gen, true, d.req.Claim.Present) }, func(failed bool) { d.feed(admission.NoRoomed{Result: c, Failed: failed}) })
+		d.on(write(e.Do.String()), func(*pool.Model) { c = d.noRoom(e.Gen) }, func(failed bool) { d.feed(admission.NoRoomed{Result: c, Failed: failed}) })
 	case admission.Keep:
 		d.keep(e)
 	case admission.Hear:
@@ -132,6 +141,10 @@ func (d *driving) perform(e admission.Effect) {
 func (d *driving) pick(e admission.Effect) {
 	r := d.replica
 	d.duties.looked = r.fleet.now
+	if e.Host != "" {
+		d.pickOwn(e.Host)
+		return
+	}
 	opts := table.PickOptions{Exclude: slices.Clone(e.Exclude), Rand: r.fleet.rand.Uint64(), Gross: e.Last}
 	c, ok := r.table.Pick(r.fleet.now, &d.req.Ask, &opts)
 	if !ok {
@@ -172,6 +185,7 @@ func (d *driving) reserve(e admission.Effect) {
 }
 
 func (d *driving) keep(e admission.Effect) {
+	d.duties.kept = true
 	if d.replica.silent(e.Host) {
 		d.feed(admission.Kept{Silent: true})
 		return

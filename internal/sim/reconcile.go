@@ -37,7 +37,9 @@ func (r *replica) compare(a *agent, rows []pool.Row) {
 		for i := range rows {
 			ref := host.Ref{ID: rows[i].ID, Epoch: rows[i].Epoch}
 			reserved, running := h.Holds(ref.ID, ref.Epoch)
-			found = append(found, finding{ref, admission.CompareRow(&rows[i], reserved, running)})
+			what := admission.CompareRow(&rows[i], reserved, running)
+			r.fleet.checkAgreed(&rows[i], reserved, running, what)
+			found = append(found, finding{ref, what})
 		}
 	}, func() {
 		r.awake(r.life, func() {
@@ -47,34 +49,42 @@ func (r *replica) compare(a *agent, rows []pool.Row) {
 			for _, x := range found {
 				r.mend(a, x)
 			}
-			r.strays(a, found, held.Sandboxes)
+			r.strays(a, found, &held)
 		})
 	})
 }
 
-// strays looks after what runs on a host without a row that says so.
-func (r *replica) strays(a *agent, found []finding, held []host.Sandbox) {
+// strays looks after what a host holds without a row that says so.
+func (r *replica) strays(a *agent, found []finding, held *host.Held) {
 	known := map[host.Ref]bool{}
 	for _, x := range found {
 		known[x.ref] = true
 	}
-	for i := range held {
-		s := &held[i]
-		ref := host.Ref{ID: s.ID, Epoch: s.Epoch}
-		if s.Stopping || known[ref] {
-			continue
+	for i := range held.Sandboxes {
+		s := &held.Sandboxes[i]
+		if ref := (host.Ref{ID: s.ID, Epoch: s.Epoch}); !s.Stopping && !known[ref] {
+			r.unexpected(a, ref, s.Ask.Stateful, true)
 		}
-		var row *pool.Row
-		r.transact(writeRows, func() {
-			if got, ok := r.fleet.model().ByID(ref.ID); ok {
-				row = &got
-			}
-		}, func(failed bool) {
-			if !failed {
-				r.mend(a, finding{ref, admission.CompareHeld(a.id, ref, s.Ask.Stateful, true, row)})
-			}
-		})
 	}
+	for _, ref := range held.Reserved {
+		if !known[ref] {
+			r.unexpected(a, ref, false, false)
+		}
+	}
+}
+
+// unexpected settles what a host holds and the store, by an older word, did not place there.
+func (r *replica) unexpected(a *agent, ref host.Ref, stateful, running bool) {
+	var row *pool.Row
+	r.transact(writeRows, func() {
+		if got, ok := r.fleet.model().ByID(ref.ID); ok {
+			row = &got
+		}
+	}, func(failed bool) {
+		if !failed {
+			r.mend(a, finding{ref, admission.CompareHeld(a.id, ref, stateful, running, row)})
+		}
+	})
 }
 
 // mend carries out the remedy of a mismatch. Each is guarded by the epoch.
@@ -88,17 +98,43 @@ func (r *replica) mend(a *agent, x finding) {
 	case admission.BootUnseen:
 		r.track(ref)
 	case admission.LostAlive:
-		f.stall(ref.ID, 30, func() { r.transact(writeReturn, func() { f.comeBack(ref, a.id) }, func(bool) {}) })
+		f.meanwhile(ref.ID)
+		f.stall(ref.ID, 50, func() { r.transact(writeReturn, func() { f.comeBack(ref, a.id) }, func(bool) {}) })
 	case admission.Unreleased, admission.Superseded:
 		f.checkStops(a, x)
 		a.ask(r, host.Release{ID: ref.ID, Gen: ref.Epoch}, func(host.Answer) {})
-	case admission.Agreed, admission.Stranded, admission.Unknown, admission.ReopenUnseen:
+	case admission.ReopenUnseen:
+		r.reopen(ref)
+	case admission.Agreed, admission.Stranded, admission.Unknown:
 	}
 }
 
 // track writes a boot.
 func (r *replica) track(ref host.Ref) {
 	r.transact(writeTrack, func() { r.fleet.model().Track(ref.ID, ref.Epoch); r.fleet.store.touched(ref.ID) }, func(bool) {})
+}
+
+// reopen writes that a sandbox ended and that its place is kept for the next start.
+func (r *replica) reopen(ref host.Ref) {
+	r.transact(writeReopen, func() { r.fleet.reopened(ref) }, func(bool) {})
+}
+
+// reopened carries it out, and proves that a host has kept the place.
+func (f *Fleet) reopened(ref host.Ref) {
+	old := f.store.loads.seen[ref.ID]
+	ok := f.model().Reopen(ref.ID, ref.Epoch, bootWithin)
+	if ok && (old.Epoch != ref.Epoch || !onHost(old.State) || !old.HoldOnExit) {
+		f.violate(boots, "%s/%d is kept for a restart, and it was %s/%d", ref.ID, ref.Epoch, old.State, old.Epoch)
+	}
+	f.store.touched(ref.ID)
+}
+
+// checkAgreed proves that a row and its host say the same, by an onlooker's own table.
+func (f *Fleet) checkAgreed(row *pool.Row, reserved, running bool, got admission.Mismatch) {
+	same := (row.State == pool.Admitted && reserved) || (row.State == pool.Running && running)
+	if same != (got == admission.Agreed) {
+		f.violate(whole, "%s/%d is %s, its host has it reserved %t, running %t, and that is judged %q", row.ID, row.Epoch, row.State, reserved, running, got)
+	}
 }
 
 // checkStops proves that what is stopped for being superseded is: the store has it there no
@@ -108,7 +144,7 @@ func (f *Fleet) checkStops(a *agent, x finding) {
 	if x.what != admission.Superseded || !ok || row.Epoch != x.ref.Epoch || row.State == pool.Releasing {
 		return
 	}
-	if row.Host == a.id || row.State == pool.Lost {
+	if row.Host == a.id || (row.State == pool.Lost && a.witness.running(x.ref.ID) != nil) {
 		f.violate(whole, "%s/%d on %s is stopped as superseded, and the store has it %s", x.ref.ID, x.ref.Epoch, a.id, row.State)
 	}
 }

@@ -99,6 +99,9 @@ func (r *replica) hear(a *agent, n host.News) {
 		for _, ref := range n.Tracks {
 			r.track(ref)
 		}
+		for _, ref := range n.Reopens {
+			r.reopen(ref)
+		}
 		for _, e := range n.Ends {
 			r.end(a, e, 3)
 		}
@@ -109,6 +112,7 @@ func (r *replica) observe(v host.Verdict) {
 	tv := table.Verdict{
 		Host: v.Host, Incarnation: v.Incarnation, Sequence: v.Sequence, Admittable: v.Admittable, Free: v.Free,
 		Limit: v.Limit, MaxAsk: v.MaxAsk, CPUFreeMilli: v.CPUFreeMilli, Intake: table.Intake(v.Intake), Mode: v.Mode,
+		Standing: v.Standing, Limits: v.Limits,
 	}
 	taken, err := r.table.Observe(&tv, r.fleet.now)
 	r.fresh[v.Host] = true
@@ -145,6 +149,7 @@ func (r *replica) end(a *agent, e host.End, tries int) {
 			r.fleet.after(retryEndsAfter, func() { r.awake(r.life, func() { r.end(a, e, tries-1) }) })
 		case !failed && !again:
 			if written {
+				r.fleet.tell("%s/%d on %s is %s: %s", e.ID, e.Epoch, a.id, to, e.Reason)
 				r.slots.Observe(r.fleet.now, 1)
 			}
 			a.ask(r, host.Acked{ID: e.ID, Epoch: e.Epoch}, func(host.Answer) {})

@@ -21,6 +21,7 @@ const (
 	frameRenew    frame = "renew"
 	frameRelease  frame = "release"
 	frameAck      frame = "ack"
+	frameStand    frame = "stand"
 	frameQuestion frame = "question"
 	frameNews     frame = "news"
 )
@@ -35,6 +36,8 @@ func frameOf(ev host.Event) frame {
 		return frameRelease
 	case host.Acked:
 		return frameAck
+	case host.Stand:
+		return frameStand
 	}
 	return frameQuestion
 }
@@ -54,6 +57,7 @@ const (
 	writeLeave write = "leave"
 
 	writePulse    write = "pulse"
+	writeReopen   write = "reopen"
 	writeReturn   write = "return"
 	writeRedeem   write = "redeem"
 	writeSeen     write = "seen"

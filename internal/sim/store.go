@@ -53,5 +53,8 @@ func (s *store) touched(id string) {
 		return
 	}
 	s.fleet.checkRow(s.loads.seen[id], row)
+	if row.State != pool.Waiting && row.State != pool.Placing {
+		delete(s.fleet.book.vain, id)
+	}
 	s.loads.note(row)
 }

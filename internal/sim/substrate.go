@@ -217,7 +217,7 @@ func (c *caller) keep(row pool.Row, until time.Duration) {
 			return
 		}
 		if !f.mute {
-			c.heartbeat(row.ID)
+			c.heartbeat(row.ID, nil)
 		}
 		c.keep(row, until)
 	})

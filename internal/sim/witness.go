@@ -25,6 +25,15 @@ type witness struct {
 	lowAt          host.Instant // the last sample with less than half the headroom free
 	low            bool
 	order          host.Intake // an operator's, which outlives a restart
+
+	aside aside
+}
+
+// aside is what is set aside for a waiter that finds no host; its id is empty for nobody.
+type aside struct {
+	id    string
+	need  gate.Bytes
+	until host.Instant
 }
 
 // last is what was last known of an id, and when.
@@ -40,6 +49,7 @@ type promise struct {
 	need  gate.Bytes
 	until host.Instant
 	ask   gate.Ask
+	again bool // kept for the next start of a sandbox that ended
 }
 
 // charged is a sandbox.
@@ -52,6 +62,9 @@ type charged struct {
 	tracked  host.Instant
 	booted   bool
 	settled  bool // seen by a sample so long after its boot that a rule may drop its reserve
+
+	stopped    bool // it was told to stop
+	superseded bool // a higher generation was asked for here
 }
 
 func newWitness() *witness {
@@ -88,9 +101,22 @@ func (w *witness) room(m gate.Mode) gate.Bytes {
 	return room
 }
 
-// roomFor is the room for one id: what a lower generation of it holds is replaced.
-func (w *witness) roomFor(id string, m gate.Mode) gate.Bytes {
+// offered is the room for whoever asks: what is set aside is kept back, as far as it is there.
+func (w *witness) offered(m gate.Mode) gate.Bytes {
 	room := w.room(m)
+	if w.aside.id != "" {
+		room -= min(w.aside.need, max(room, 0))
+	}
+	return room
+}
+
+// roomFor is the room for one id: what a lower generation of it holds is replaced, and what is
+// set aside for it is its own.
+func (w *witness) roomFor(id string, m gate.Mode) gate.Bytes {
+	room := w.offered(m)
+	if w.aside.id == id {
+		room = w.room(m)
+	}
 	if p := w.promised(id); p != nil {
 		room += p.need
 	}
@@ -116,8 +142,12 @@ func (w *witness) running(id string) *charged {
 }
 
 // starting counts the starts that were promised and not given back.
-func (w *witness) starting() int {
-	n := len(w.open)
+func (w *witness) starting() (n int) {
+	for i := range w.open {
+		if !w.open[i].again {
+			n++
+		}
+	}
 	for i := range w.runs {
 		if !w.runs[i].booted {
 			n++
@@ -140,8 +170,12 @@ func (w *witness) close(now host.Instant, id string, gen int64) {
 	}
 }
 
-// lapse ends what was not redeemed in time.
+// lapse ends what was not redeemed in time, and what was set aside for one that is not heard
+// of any more.
 func (w *witness) lapse(now host.Instant) {
+	if w.aside.until <= now {
+		w.aside = aside{}
+	}
 	for i := 0; i < len(w.open); {
 		if p := w.open[i]; p.until <= now {
 			w.told[host.Ref{ID: p.id, Epoch: p.gen}] = true
@@ -154,7 +188,7 @@ func (w *witness) lapse(now host.Instant) {
 
 // restart keeps what a restarted agent must still know, and forgets what it has to measure.
 func (w *witness) restart() {
-	w.free, w.headroom, w.low = 0, 0, false
+	w.free, w.headroom, w.low, w.aside = 0, 0, false, aside{}
 	for i := range w.runs {
 		w.runs[i].resident, w.runs[i].settled = 0, false
 	}
@@ -235,25 +269,59 @@ func (f *Fleet) checkHost(a *agent, ev host.Event, fx host.Effects) {
 			c.booted, c.tracked = true, now
 		}
 	case host.Done:
-		f.checkDone(a, e)
+		f.checkDone(a, e, fx)
+	case host.Stand:
+		f.checkStand(a, e, fx.Answer)
 	case host.Acked:
 		f.checkAcked(a, e)
 	case host.SetIntake:
 		w.order = e.Intake
+		if e.Intake != host.IntakeOpen {
+			w.aside = aside{}
+		}
 	case host.Sample:
 		w.sampled(now, e, a.cfg.Headroom)
 	}
 	f.compare(a, fx.Answer.Verdict)
 }
 
-// checkDone notes an end, which is told from now on until somebody has written it.
-func (f *Fleet) checkDone(a *agent, e host.Done) {
+// checkDone notes an end: its place is kept for a restart, or it is told from now on until
+// somebody has written it.
+func (f *Fleet) checkDone(a *agent, e host.Done, fx host.Effects) {
 	w := a.witness
-	if c := w.running(e.ID); c != nil && c.epoch == e.Epoch {
-		w.told[host.Ref{ID: e.ID, Epoch: e.Epoch}] = true
+	if r := w.running(e.ID); r != nil && r.epoch == e.Epoch {
+		c, kept := *r, slices.Contains(fx.Reopens, host.Ref{ID: e.ID, Epoch: e.Epoch})
+		f.checkKept(a, c, kept)
 		w.runs = slices.DeleteFunc(w.runs, func(c charged) bool { return c.id == e.ID })
+		if kept {
+			f.book.again[host.Ref{ID: e.ID, Epoch: e.Epoch}] = true
+			w.open = append(w.open, promise{id: c.id, gen: c.epoch, need: c.need, until: a.clock() + a.cfg.BootWithin, ask: c.ask, again: true})
+		} else {
+			w.told[host.Ref{ID: e.ID, Epoch: e.Epoch}] = true
+		}
 	}
 	f.checkTold(a)
+}
+
+// checkKept proves that the place of a sandbox is kept when it ran, ended by itself and may be
+// started anew, and its memory is still there; and of no other.
+func (f *Fleet) checkKept(a *agent, c charged, kept bool) {
+	w := a.witness
+	charge := max(c.cover(a.cfg.Mode), c.resident)
+	room := w.offered(a.cfg.Mode) / gate.MiB * gate.MiB
+	if a.host.Intake() != host.IntakeOpen {
+		room = 0
+	}
+	fits := c.need <= charge || c.need-charge <= room
+	may := c.ask.HoldOnExit && c.booted && !c.stopped && !c.superseded && w.order != host.IntakeDraining
+	switch {
+	case kept && !may:
+		f.violate(boots, "host %s keeps the place of %s/%d, which did not end by itself, or may not be started anew", a.id, c.id, c.epoch)
+	case kept && !fits:
+		f.violate(promised, "host %s keeps %s for %s/%d, with room for %s beside its charge of %s", a.id, c.need, c.id, c.epoch, room, charge)
+	case !kept && may && fits:
+		f.violate(whole, "host %s keeps no place for %s/%d, which ended by itself and may be started anew", a.id, c.id, c.epoch)
+	}
 }
 
 // checkAcked proves that an end is forgotten only when no row can still count on it.
@@ -290,7 +358,10 @@ func (f *Fleet) compare(a *agent, v host.Verdict) {
 		f.violate(promised, "host %s is open %v after its free memory was below half the headroom", a.id, a.clock()-w.lowAt)
 	}
 	const mib = 1 << 20
-	switch own := max(room, 0) / mib * mib; {
+	if v.Standing != (w.aside.id != "") {
+		f.violate(promised, "host %s says that memory is set aside: %t, by its witness for %q", a.id, v.Standing, w.aside.id)
+	}
+	switch own := max(w.offered(a.cfg.Mode), 0) / mib * mib; {
 	case shut && v.Admittable != 0:
 		f.violate(promised, "host %s is shut, and says that it can promise %s", a.id, v.Admittable)
 	case !shut && v.Admittable > own:

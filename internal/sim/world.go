@@ -136,11 +136,11 @@ func (a *agenda) pop() item {
 func (h agenda) sink(it item) {
 	i := 0
 	for {
-		child := 4*i + 1
+		child, end := 4*i+1, min(4*i+5, len(h))
 		if child >= len(h) {
 			break
 		}
-		for c := child + 1; c < min(child+4, len(h)); c++ {
+		for c := child + 1; c < end; c++ {
 			if h[c].before(h[child]) {
 				child = c
 			}
