@@ -131,7 +131,7 @@ func (c *caller) wait(a admission.Answer) {
 		pause = f.between(5*time.Second, 40*time.Second)
 	}
 	if f.chance(5) {
-		f.after(pause, func() { c.leave("a-" + c.key) })
+		f.after(pause, func() { c.leave("a-"+c.key, 0) })
 		return
 	}
 	f.after(pause, func() { c.post(!f.chance(10)) })
@@ -188,7 +188,7 @@ func (c *caller) use(r *replica, row pool.Row) time.Duration {
 		return 0
 	}
 	if f.chance(20) {
-		f.after(f.between(0, 30*time.Second), func() { c.leave(row.ID) })
+		f.after(f.between(0, 30*time.Second), func() { c.leave(row.ID, row.Epoch) })
 	}
 	if f.rough && f.chance(40) {
 		f.after(f.between(100*time.Millisecond, 20*time.Second), func() { c.heartbeat(row.ID, nil) })
@@ -202,7 +202,7 @@ func (c *caller) use(r *replica, row pool.Row) time.Duration {
 	f.tamper(a, text)
 	lasts := f.lifetime()
 	if lasts > longestLife {
-		f.after(f.between(longestLife, 2*lasts), func() { c.leave(row.ID) })
+		f.after(f.between(longestLife, 2*lasts), func() { c.leave(row.ID, row.Epoch) })
 	}
 	boot := func() { a.redeem(text, life{peak: resident, lasts: lasts}) }
 	if row.HoldOnExit {
@@ -287,28 +287,28 @@ func (f *Fleet) perhapsLeave(id string, percent int, within time.Duration) {
 		}
 		last := f.chance(50)
 		f.after(f.between(0, within), func() {
-			c.leave(id)
+			c.leave(id, 0)
 			c.gone = c.gone || last
 		})
 	}
 }
 
 // leaveAgain asks whether what was going is gone, unless the caller has come back meanwhile.
-func (c *caller) leaveAgain(id string, call int) {
+func (c *caller) leaveAgain(id string, epoch int64, call int) {
 	if c.call == call {
-		c.leave(id)
+		c.leave(id, epoch)
 	}
 }
 
-// leave gives the key back, at any replica that is up.
-func (c *caller) leave(id string) {
+// leave gives back what was admitted under that epoch, zero for any, at any replica that is up.
+func (c *caller) leave(id string, epoch int64) {
 	f := c.fleet
 	if r := f.anyReplica(); r.up && !c.gone {
 		call := c.call
 		r.awake(r.life, func() {
-			r.depart(id, func(a admission.Answer) {
+			r.depart(id, epoch, func(a admission.Answer) {
 				if a.Kind == admission.Going && c.call == call && !c.gone {
-					f.after(f.between(5*time.Second, 20*time.Second), func() { c.leaveAgain(id, call) })
+					f.after(f.between(5*time.Second, 20*time.Second), func() { c.leaveAgain(id, epoch, call) })
 				}
 			})
 		})

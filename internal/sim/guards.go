@@ -205,6 +205,7 @@ var guards = [invariants + 1][]string{
 		"a place that is kept is written down",
 		"what runs and may start anew is kept by its heartbeat as well",
 		"a boot that nobody wrote is found by comparing",
+		"a release that comes late ends nothing of a later passage",
 		"a place that is kept, and nobody wrote, is found by comparing",
 	},
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/table"
@@ -252,10 +253,37 @@ func (d *driving) sweep() {
 	r.fleet.after(sweepWithin, func() { d.feed(admission.Swept{}) })
 }
 
-// depart runs the production departure.
-func (r *replica) depart(id string, done func(admission.Answer)) {
+// depart reads what is to be released, and releases it if it still is what the caller means:
+// the placement under that epoch, zero for any.
+func (r *replica) depart(id string, epoch int64, done func(admission.Answer)) {
+	var row pool.Row
+	r.transact(write(admission.Read.String()), func() { row, _ = r.fleet.model().ByID(id) }, func(failed bool) {
+		switch {
+		case failed:
+			done(admission.Answer{Kind: admission.No, Code: api.Unavailable})
+		case row.ID == "" || (epoch != 0 && (row.Epoch != epoch || row.State == pool.Waiting || row.State == pool.Placing)):
+			done(admission.Answer{Kind: admission.No, Code: api.NotFound})
+		default:
+			r.release(row, func(a admission.Answer) {
+				r.unstand(row)
+				done(a)
+			})
+		}
+	})
+}
+
+// unstand gives back at once what was set aside for a waiter that gave up.
+func (r *replica) unstand(row pool.Row) {
+	if row.StandAt != "" {
+		r.fleet.byID[row.StandAt].ask(r, host.Unstand{ID: row.ID}, func(host.Answer) {})
+	}
+}
+
+// release runs the production departure.
+func (r *replica) release(row pool.Row, done func(admission.Answer)) {
+	id := row.ID
 	d := &driving{replica: r, life: r.life, req: admission.Request{Claim: pool.Claim{ID: id}}}
-	leaving := admission.NewDeparture(id, pool.Passage{})
+	leaving := admission.NewDeparture(id, row.Passage())
 	acked := false
 	var follow func(e admission.Effect)
 	feed := func(ev admission.Event) { r.awake(d.life, func() { follow(leaving.Step(ev)) }) }
@@ -267,7 +295,9 @@ func (r *replica) depart(id string, done func(admission.Answer)) {
 		switch e.Do {
 		case admission.Leave:
 			var ev admission.Left
-			d.on(writeLeave, func(m *pool.Model) { ev.Row, ev.Found = r.fleet.leave(m, e.ID, e.Of); ev.Now = m.Now() }, func(failed bool) { ev.Failed = failed; feed(ev) })
+			r.fleet.stall(id, 5, func() {
+				d.on(writeLeave, func(m *pool.Model) { ev.Row, ev.Found = r.fleet.leave(m, row, e.Of); ev.Now = m.Now() }, func(failed bool) { ev.Failed = failed; feed(ev) })
+			})
 		case admission.Vacate:
 			d.vacate(e.Host, e.ID, e.Gen, func(v admission.Vacated) {
 				acked = !v.Unknown

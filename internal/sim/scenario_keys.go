@@ -301,7 +301,7 @@ func parseRelease(w *wording) act {
 		return s.each(keys, at, func(key string, r *replica) error {
 			p, err := s.known(key)
 			if err == nil && p.asks(r) {
-				r.awake(r.life, func() { r.depart(p.id(), func(a admission.Answer) { p.hears(r, a) }) })
+				r.awake(r.life, func() { r.depart(p.id(), 0, func(a admission.Answer) { p.hears(r, a) }) })
 			}
 			return err
 		})

@@ -123,16 +123,23 @@ func (f *Fleet) list(refs []pool.Ref) []bool {
 	return have
 }
 
-// leave notes that a caller gives something back.
-func (f *Fleet) leave(m *pool.Model, id string, of pool.Passage) (pool.Row, bool) {
-	old := f.store.loads.seen[id]
-	if s := f.slotOf(id, old.Epoch); s != nil {
+// leave notes that a caller gives something back, and proves that it still is what was read.
+func (f *Fleet) leave(m *pool.Model, read pool.Row, of pool.Passage) (pool.Row, bool) {
+	old := f.store.loads.seen[read.ID]
+	row, ok := m.Leave(read.ID, of)
+	if !ok {
+		return row, ok
+	}
+	if old.Gen != read.Gen || old.QueuedAt != read.QueuedAt {
+		f.violate(whole, "%s was read as %s/%d, and is released as %s/%d, which came later", read.ID, read.State, read.Gen, old.State, old.Gen)
+	}
+	if s := f.slotOf(read.ID, old.Epoch); s != nil {
 		s.left = true
 	}
 	if onHost(old.State) || old.State == pool.Lost {
-		f.book.left[id] = old.Epoch
+		f.book.left[read.ID] = old.Epoch
 	}
-	return m.Leave(id, of)
+	return row, ok
 }
 
 // checkSlot proves that a slot without a host ends when its caller gives it back, or when

@@ -203,7 +203,7 @@ func (c *caller) useSlot(r *replica, row pool.Row) {
 	if f.chance(25) {
 		end = f.now + f.between(0, lasts) // and no word after that
 	} else {
-		f.after(lasts, func() { c.leave(row.ID) })
+		f.after(lasts, func() { c.leave(row.ID, row.Epoch) })
 	}
 	c.keep(row, end)
 }

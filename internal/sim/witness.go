@@ -272,6 +272,10 @@ func (f *Fleet) checkHost(a *agent, ev host.Event, fx host.Effects) {
 		f.checkDone(a, e, fx)
 	case host.Stand:
 		f.checkStand(a, e, fx.Answer)
+	case host.Unstand:
+		if w.aside.id == e.ID {
+			w.aside = aside{}
+		}
 	case host.Acked:
 		f.checkAcked(a, e)
 	case host.SetIntake:
