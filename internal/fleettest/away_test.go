@@ -21,6 +21,7 @@ import (
 // which nobody could hear: those that are kept live on, and those that nobody keeps are over
 // one life later.
 func TestTheDatabaseAway(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	replicas := []*replica{newReplica(t, "server", cluster.URL()), newReplica(t, "server", cluster.URL())}
 	for _, r := range replicas {

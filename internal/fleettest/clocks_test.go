@@ -109,6 +109,7 @@ const near = time.Second
 // each replica and redeemed by any, and lives as long; places, waits and appointments are the
 // same; nothing expires by whoever sweeps (trap 7).
 func TestClocksAnHourApart(t *testing.T) {
+	t.Parallel()
 	replicas, ctx := hourApart(t), within(t, time.Minute)
 	for i, mints := range replicas {
 		redeems := replicas[(i+1)%len(replicas)]

@@ -49,6 +49,7 @@ func TestServersAreKilled(t *testing.T) {
 
 // TestUpIsKilledWithoutHosts is the same on the embedded store: one `plimsoll up`, no agent.
 func TestUpIsKilledWithoutHosts(t *testing.T) {
+	t.Parallel()
 	rng := random(t)
 	r := newReplica(t, "up", "")
 	r.start()

@@ -16,6 +16,7 @@ import (
 // first time because it names its epoch, the other times because the row that it had read is
 // no longer the same. A sandbox whose slot was given away would run over the cap.
 func TestReleaseThatComesLate(t *testing.T) {
+	t.Parallel()
 	at := schemaOf(t)
 	slow, quick := newReplica(t, "server", at), newReplica(t, "server", at)
 	for _, r := range []*replica{slow, quick} {

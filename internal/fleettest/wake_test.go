@@ -17,6 +17,7 @@ import (
 // frees the slot: by its word at once, and where no word comes, as through a pooler, when the
 // waiter looks by itself, which it does every 2 s.
 func TestWakeAcrossReplicas(t *testing.T) {
+	t.Parallel()
 	at := schemaOf(t)
 	holds, frees := newReplica(t, "server", at), newReplica(t, "server", at)
 	for _, r := range []*replica{holds, frees} {
