@@ -174,6 +174,7 @@ func (x *machine) renew(t *rapid.T) {
 	r := x.row(t, Admitted)
 	x.m.Renew(r.ID, stale(t, r.Epoch), time.Minute)
 }
+
 func (x *machine) leave(t *rapid.T) {
 	r := x.row(t, Waiting, Running, Placing)
 	x.m.Leave(r.ID, rapid.SampledFrom([]Passage{{}, r.Passage(), {stale(t, r.Gen), r.QueuedAt}}).Draw(t, "passage"))
