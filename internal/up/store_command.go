@@ -110,8 +110,10 @@ func postgresOf(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	at, _ := file.Local.PostgresURL()
-	return at, nil
+	if at, ok := file.Local.PostgresURL(); ok {
+		return at, nil
+	}
+	return "", nil
 }
 
 func orEmbedded(c *cobra.Command, err error) error {
