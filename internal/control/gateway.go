@@ -25,6 +25,8 @@ type Link interface {
 	View(ctx context.Context) (host.View, error)
 	Holding(ctx context.Context) (host.Held, error)
 	Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error)
+	// Clear ends what runs out of gate under an id.
+	Clear(ctx context.Context, id string) error
 }
 
 // Feed is what an agent says unasked.
