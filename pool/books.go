@@ -29,7 +29,7 @@ type Books interface {
 	Pulse() Pulse
 	// PutPulse stores it.
 	PutPulse(p Pulse)
-	// Leases says when each registered host was last heard; asked by Sweep alone.
+	// Leases says when each registered host was last heard; asked by Pulse and Sweep alone.
 	Leases() map[string]Time
 	// Quota is the most slots that a tenant may hold, Unlimited for none.
 	Quota(tenant string) int64
