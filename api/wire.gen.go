@@ -890,6 +890,10 @@ type Pool struct {
 	// (`none`).
 	Placement Placement `json:"placement"`
 
+	// Running Of those, the ones that were booted and are not known to have ended. A pool that stays full while
+	// none is waits for nothing that could end.
+	Running *int64 `json:"running,omitempty"`
+
 	// Shares Parts of it that are for one consumer, or for the classes of one priority.
 	Shares []ShareStanding `json:"shares,omitempty"`
 

@@ -44,7 +44,7 @@ func (g *Gateway) occupied(ctx context.Context, f Filter) ([]pool.Line, []pool.R
 
 func (g *Gateway) showPool(l pool.Line, rows []pool.Row, who *config.Consumer) api.Pool {
 	p := api.Pool{
-		Name: l.Name, Placement: api.PlacementHost, Audience: l.Limits.Audience, Busy: l.Busy, Waiting: l.Waiting, MaxWaiting: l.Limits.MaxWaiting,
+		Name: l.Name, Placement: api.PlacementHost, Audience: l.Limits.Audience, Busy: l.Busy, Running: &l.Running, Waiting: l.Waiting, MaxWaiting: l.Limits.MaxWaiting,
 		Classes: map[string]api.Occupancy{}, Consumers: map[string]api.Occupancy{},
 		ConfiguredCap: g.configuredCap(l.Name), Override: showOverride(l.Override), OutOfGate: g.reports.count(l.Name, g.Now()),
 	}
