@@ -80,7 +80,12 @@ func (a *app) root(extra []*cobra.Command) *cobra.Command {
 		a.runCommand(), a.admissionsCommand(), a.hostsCommand(), a.hostCommand(), a.poolsCommand(), a.poolCommand(),
 		a.releaseCommand(), a.reconcileCommand(), a.whoamiCommand(), a.configCommand(), a.tokenCommand(), a.keyringCommand(), a.ticketCommand(), a.auditCommand(), a.replicasCommand(), a.versionCommand(),
 	)
-	root.AddCommand(extra...)
+	for _, cmd := range extra {
+		if cmd.HasSubCommands() && !cmd.Runnable() {
+			group(cmd)
+		}
+		root.AddCommand(cmd)
+	}
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

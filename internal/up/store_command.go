@@ -24,8 +24,6 @@ schema by itself. The embedded store does when it is opened.`,
 		Example: `  plimsoll store status --config plimsoll.yaml
   plimsoll store migrate --config plimsoll.yaml --dry-run
   plimsoll store migrate --config plimsoll.yaml`,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-		Args: cobra.NoArgs,
 	}
 	c.AddCommand(statusCommand(), migrateCommand())
 	return c

@@ -411,7 +411,10 @@ func TestBadBodies(t *testing.T) {
 		}
 	}
 	for _, wait := range []string{"-1", "30001", "x", "1e3", "99999999999999999999", "1.5"} {
-		r.refused(api.InvalidRequest, "alice", "POST", "/v1/admissions/k/attempt?wait_ms="+wait, "")
+		p := r.refused(api.InvalidRequest, "alice", "POST", "/v1/admissions/k/attempt?wait_ms="+wait, "")
+		if !strings.HasPrefix(p.Detail, "wait_ms: ") || strings.Contains(p.Detail, "strconv") {
+			t.Errorf("%q", p.Detail)
+		}
 	}
 	rows, err := r.store.List(t.Context(), filter)
 	if err != nil || len(rows) != 0 {
