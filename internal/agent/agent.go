@@ -43,6 +43,7 @@ type Config struct {
 // Agent is one host's agent. Its methods may be called from any goroutine while Run runs.
 type Agent struct {
 	cfg    Config
+	life   int64 // the incarnation
 	clock  func() host.Instant
 	inbox  chan request
 	feeds  feeds
@@ -62,12 +63,8 @@ type request struct {
 	event host.Event
 	look  func(*host.Host)
 	firm  bool // the look is answered only if a restart would still see what it saw
-	reply chan<- reply
-}
-
-type reply struct {
-	answer host.Answer
-	err    error
+	tag   uint64
+	reply chan<- Reply
 }
 
 // ErrStopped is what a call gets when the agent ended before it could answer.
@@ -100,6 +97,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		log.close()
 		return nil, err
 	}
+	a.life = incarnation
 	a.log, a.host = log, host.Restore(cfg.Host, incarnation, a.clock(), records)
 	return a, nil
 }
@@ -144,24 +142,25 @@ func (a *Agent) batch(first request) {
 	for len(batch) < batchMax && len(a.inbox) > 0 {
 		batch = append(batch, <-a.inbox)
 	}
-	replies := make([]reply, len(batch))
+	replies := make([]Reply, len(batch))
 	unwritable := a.log.mend(a.clock())
 	for i, r := range batch {
+		replies[i].Tag = r.tag
 		switch {
 		case r.look != nil:
 			r.look(a.host)
 		case unwritable != nil && promises(r.event):
-			replies[i].err = unwritable
+			replies[i].Err = unwritable
 		default:
 			fx := a.host.Step(a.clock(), r.event)
-			replies[i].answer = fx.Answer
+			replies[i].Answer = fx.Answer
 			a.owed.add(r.event, fx)
 		}
 	}
 	err := a.persist()
 	for i, r := range batch {
 		if err != nil && (r.firm || mustLast(r.event)) {
-			replies[i].err = err
+			replies[i].Err = err
 		}
 		if r.reply != nil {
 			r.reply <- replies[i]
@@ -247,36 +246,35 @@ func (a *Agent) deliver(written bool) {
 // Do sends an event to the host. An error means that the outcome is unknown.
 func (a *Agent) Do(ctx context.Context, ev host.Event) (host.Answer, error) {
 	r := a.ask(ctx, request{event: ev})
-	return r.answer, r.err
+	return r.Answer, r.Err
 }
 
 // Look reads the host between two steps.
 func (a *Agent) Look(ctx context.Context, look func(*host.Host)) error {
-	return a.ask(ctx, request{look: look}).err
+	return a.ask(ctx, request{look: look}).Err
 }
 
-func (a *Agent) ask(ctx context.Context, r request) reply {
-	back := make(chan reply, 1)
+func (a *Agent) ask(ctx context.Context, r request) Reply {
+	back := make(chan Reply, 1)
 	r.reply = back
-	select {
-	case a.inbox <- r:
-	case <-a.over:
-		return reply{err: ErrStopped}
-	case <-ctx.Done():
-		return reply{err: context.Cause(ctx)}
+	if err := a.put(ctx, r); err != nil {
+		return Reply{Err: err}
 	}
 	select {
 	case got := <-back:
 		return got
 	case <-a.over:
-		return reply{err: ErrStopped}
+		return Reply{Err: ErrStopped}
 	case <-ctx.Done():
-		return reply{err: context.Cause(ctx)}
+		return Reply{Err: context.Cause(ctx)}
 	}
 }
 
 // ID is the host's name.
 func (a *Agent) ID() string { return a.cfg.Host.ID }
+
+// Incarnation is this life's number from the store's sequence.
+func (a *Agent) Incarnation() int64 { return a.life }
 
 // What a look saw is read only after its answer: one that was given up may still come.
 
@@ -302,7 +300,7 @@ func (a *Agent) Verdict(ctx context.Context) (host.Verdict, error) {
 func (a *Agent) Holding(ctx context.Context) (host.Held, error) {
 	var held host.Held
 	look := func(h *host.Host) { held = h.Held() }
-	if err := a.ask(ctx, request{look: look, firm: true}).err; err != nil {
+	if err := a.ask(ctx, request{look: look, firm: true}).Err; err != nil {
 		return host.Held{}, err
 	}
 	return held, nil
@@ -312,7 +310,7 @@ func (a *Agent) Holding(ctx context.Context) (host.Held, error) {
 func (a *Agent) Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error) {
 	var r, u bool
 	look := func(h *host.Host) { r, u = h.Holds(ref.ID, ref.Epoch) }
-	if err := a.ask(ctx, request{look: look, firm: true}).err; err != nil {
+	if err := a.ask(ctx, request{look: look, firm: true}).Err; err != nil {
 		return false, false, err
 	}
 	return r, u, nil

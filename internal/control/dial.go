@@ -1,0 +1,39 @@
+package control
+
+import (
+	"context"
+
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// Dialer opens one connection to a registered host's agent.
+type Dialer interface {
+	Dial(ctx context.Context, h RegisteredHost) (Conn, error)
+}
+
+// Conn is a Link and a Feed that end together: Next fails when the connection is over.
+type Conn interface {
+	Link
+	Feed
+	Close() error
+}
+
+// RegisteredHost is a host as the store's registry has it.
+type RegisteredHost struct {
+	ID          string
+	Incarnation int64
+	Endpoint    string // of its agent
+	State       HostState
+	HeardAt     pool.Time
+}
+
+// HostState is an operator's word on a host, the same for every replica.
+type HostState string
+
+// The states. A buried host is forgotten; nothing else forgets one.
+const (
+	HostActive   HostState = "active"
+	HostCordoned HostState = "cordoned"
+	HostDraining HostState = "draining"
+	HostBuried   HostState = "buried"
+)
