@@ -18,22 +18,13 @@ type Conn interface {
 	Close() error
 }
 
-// RegisteredHost is a host as the store's registry has it.
-type RegisteredHost struct {
-	ID          string
-	Incarnation int64
-	Endpoint    string // of its agent
-	State       HostState
-	HeardAt     pool.Time
-}
-
 // HostState is an operator's word on a host, the same for every replica.
-type HostState string
+type HostState = pool.HostState
 
 // The states. A buried host is forgotten; nothing else forgets one.
 const (
-	HostActive   HostState = "active"
-	HostCordoned HostState = "cordoned"
-	HostDraining HostState = "draining"
-	HostBuried   HostState = "buried"
+	HostActive   = pool.HostActive
+	HostCordoned = pool.HostCordoned
+	HostDraining = pool.HostDraining
+	HostBuried   = pool.HostBuried
 )
