@@ -24,11 +24,10 @@ const (
 
 // handshake is what both hellos said.
 type handshake struct {
-	host, replica              string
-	incarnation                int64
-	replicaMinor, agentMinor   int32
-	replicaNonce, agentNonce   []byte
-	replicaKeyIDs, agentKeyIDs []string
+	host, replica            string
+	incarnation              int64
+	replicaMinor, agentMinor int32
+	replicaNonce, agentNonce []byte
 }
 
 // text is what is proved, each part with its length before it.

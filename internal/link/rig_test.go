@@ -80,7 +80,7 @@ func (k *kernel) step(h *host.Host, first kernelAsk) {
 		fx := h.Step(time.Since(k.began), a.ev)
 		a.back <- agent.Reply{Tag: a.tag, Answer: fx.Answer}
 		news.Ends = append(news.Ends, fx.Ends...)
-		publish = publish || fx.Publish || len(fx.Ends) > 0
+		publish = true // whatever moved
 	}
 	news.Verdict = h.Verdict()
 	for _, f := range k.feeds {

@@ -79,7 +79,8 @@ func TestRoundTrip(t *testing.T) {
 	for _, ev := range []host.Event{
 		full[host.Reserve](), full[host.Renew](), full[host.Release](), full[host.SetIntake](),
 		full[host.Stand](), full[host.Unstand](), full[host.Acked](),
-		host.Reserve{}, host.Release{},
+		host.Reserve{},
+		host.Release{},
 	} {
 		a, err := askOf(ev)
 		if err != nil {
