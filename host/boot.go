@@ -125,7 +125,9 @@ func (h *Host) done(e Done) {
 	h.discharge(s)
 	if kept { // written down after what ended was: a torn record never has both
 		h.recordEntry(entry)
-		h.fx.Reopens = append(h.fx.Reopens, Ref{e.ID, e.Epoch})
+		if !Local(e.ID) {
+			h.fx.Reopens = append(h.fx.Reopens, Ref{e.ID, e.Epoch})
+		}
 		h.yes(e.ID)
 	}
 }

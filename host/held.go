@@ -7,7 +7,8 @@ import (
 	"github.com/plimsoll-project/plimsoll/ledger"
 )
 
-// Held is all that a host answers for at one moment.
+// Held is all that a host answers for to its replicas at one moment: not what it admitted
+// by itself.
 type Held struct {
 	Reserved  []Ref // open reservations
 	Sandboxes []Sandbox
@@ -17,8 +18,9 @@ type Held struct {
 // Held returns it, in order of ids.
 func (h *Host) Held() Held {
 	held := Held{Sandboxes: h.View().Sandboxes, Ends: h.Unwritten()}
+	held.Sandboxes = slices.DeleteFunc(held.Sandboxes, func(s Sandbox) bool { return Local(s.ID) })
 	h.ledger.Each(func(e ledger.Entry) {
-		if e.State == ledger.Open {
+		if e.State == ledger.Open && !Local(e.ID) {
 			held.Reserved = append(held.Reserved, Ref{ID: e.ID, Epoch: e.Gen})
 		}
 	})

@@ -242,7 +242,7 @@ func (h *Host) advance(now Instant) {
 // a torn record leaves an end told too early, which Done tells again, but none forgotten.
 func (h *Host) end(e End) {
 	ref := Ref{e.ID, e.Epoch}
-	if _, told := h.ends[ref]; told {
+	if _, told := h.ends[ref]; told || Local(e.ID) {
 		return
 	}
 	h.ends[ref] = e

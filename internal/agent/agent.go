@@ -33,9 +33,11 @@ type Config struct {
 	SampleSandboxes time.Duration
 	Machine         *hostmem.Machine
 	Driver          *driver.Driver
-	Keys            ticket.AudienceKeys // of this host alone; see SetKeys
+	Keys            ticket.AudienceKeys // of this host alone, from a replica; none where there is no replica; see SetKeys
+	ReserveGroup    *uint32             // who may reserve at the boot seam besides root and the agent's own user
 	// Register takes a new incarnation from the store's sequence; it is asked only when the
-	// state of an earlier life on this boot is lost.
+	// state of an earlier life on this boot is lost, or when that had none: an agent without
+	// replicas has the incarnation 0, and keeps what runs when it gets some.
 	Register func(ctx context.Context, host string) (int64, error)
 	Log      *slog.Logger
 }
@@ -49,7 +51,8 @@ type Agent struct {
 	feeds  feeds
 	booter *booter
 	keys   atomic.Pointer[ticket.AudienceKeys]
-	over   chan struct{} // closed when Run has ended
+	own    ticket.AudienceKeys // of the tickets that this agent mints for itself
+	over   chan struct{}       // closed when Run has ended
 
 	// Owned by Run.
 	host *host.Host
@@ -85,10 +88,13 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	incarnation := log.head.Incarnation
-	if fresh {
+	if fresh || incarnation == 0 {
 		if incarnation, err = cfg.Register(ctx, cfg.Host.ID); err != nil {
 			err = fmt.Errorf("register host %s: %w", cfg.Host.ID, err)
 		}
+	}
+	if err == nil {
+		a.own, err = openOwnKeys(filepath.Join(cfg.Dir, ownKeysFile), cfg.Host.ID)
 	}
 	if err == nil {
 		err = log.start(incarnation, a.clock())
@@ -216,7 +222,7 @@ type outcome struct {
 func (o *outcome) add(ev host.Event, fx host.Effects) {
 	o.records = append(o.records, fx.Records...)
 	n := host.News{Ends: fx.Ends, Reopens: fx.Reopens}
-	if t, ok := ev.(host.Track); ok && fx.Answer.Denial == "" {
+	if t, ok := ev.(host.Track); ok && fx.Answer.Denial == "" && !host.Local(t.ID) {
 		n.Tracks = []host.Ref{{ID: t.ID, Epoch: t.Epoch}}
 	}
 	o.news.Add(n)

@@ -51,7 +51,7 @@ func newBooter(a *Agent) *booter {
 // redeem verifies the ticket, then gives its reservation up for a charge. The session is
 // known before the host is stepped, so that no start or stop can miss it.
 func (b *booter) redeem(ctx context.Context, text ticket.Text) (s *session, inLine bool, err error) {
-	claims, err := b.agent.keys.Load().Verify(text, ticket.Expect{Audience: b.agent.ID()})
+	claims, err := b.agent.verify(text)
 	if err != nil {
 		return nil, false, api.Refuse(api.TicketRejected, "%s", err)
 	}

@@ -133,8 +133,10 @@ func (a *Agent) serve(ctx context.Context, c *net.UnixConn) {
 		s.redeem(ctx, first)
 	case first.Op == boot.OpRun:
 		s.run(ctx, first)
+	case first.Op == boot.OpReserve, first.Op == boot.OpRenew, first.Op == boot.OpRelease:
+		s.own(ctx, first)
 	default:
-		s.refuse(api.Refuse(api.InvalidRequest, "op %q cannot come first: use redeem or run", first.Op))
+		s.refuse(api.Refuse(api.InvalidRequest, "op %q cannot come first: use reserve, redeem or run", first.Op))
 	}
 }
 
