@@ -155,5 +155,5 @@ func (h *Host) keep(s *Sandbox, e Done) (ledger.Entry, bool) {
 	if more := need.Sub(h.Charge(s)); more > 0 && !gate.Fits(h.Admittable(), more) {
 		return ledger.Entry{}, false // its rule dropped its reserve, and others have that now
 	}
-	return h.ledger.Reopen(h.now, ledger.Entry{ID: s.ID, Gen: s.Epoch, Need: need, Ask: s.Ask})
+	return h.ledger.Reopen(h.now, ledger.Entry{ID: s.ID, Gen: s.Epoch, Need: need, Ask: s.Ask, Whose: s.Identity})
 }

@@ -12,6 +12,7 @@ type Reserve struct {
 	Ask         gate.Ask
 	Until       Instant
 	Incarnation int64
+	Whose       Identity // where no store keeps the admission; else empty
 }
 
 // Renew lengthens an open reservation.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/ledger"
 )
 
@@ -26,4 +27,28 @@ func (h *Host) Held() Held {
 	})
 	slices.SortFunc(held.Reserved, func(a, b Ref) int { return cmp.Compare(a.ID, b.ID) })
 	return held
+}
+
+// Placed is what a host has of one admission.
+type Placed struct {
+	Epoch    int64 // zero: it knows nothing of it
+	Reserved bool
+	Running  bool // charged, whether it has started or not
+	Tracked  Instant
+	Identity Identity
+	Ask      gate.Ask // while it is reserved or running
+	Until    Instant  // of what is reserved
+	Now      Instant
+}
+
+// Placed returns it. Of what has ended a host remembers for a while whose it was.
+func (h *Host) Placed(id string) Placed {
+	if s := h.sandboxes[id]; s != nil {
+		return Placed{Epoch: s.Epoch, Running: true, Tracked: s.Tracked, Identity: s.Identity, Ask: s.Ask, Now: h.now}
+	}
+	e, known := h.ledger.Get(id)
+	if !known {
+		return Placed{Now: h.now}
+	}
+	return Placed{Epoch: e.Gen, Reserved: e.State == ledger.Open, Identity: e.Whose, Ask: e.Ask, Until: e.Until, Now: h.now}
 }

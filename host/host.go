@@ -65,13 +65,7 @@ const (
 )
 
 // Identity is what a ticket says about whom a sandbox belongs to.
-type Identity struct {
-	Consumer string `json:"consumer"`
-	Key      string `json:"key"`
-	Tenant   string `json:"tenant,omitempty"`
-	Pool     string `json:"pool"`
-	Class    string `json:"class"`
-}
+type Identity = ledger.Identity
 
 // Process is what a boot is tracked by.
 type Process struct {

@@ -34,8 +34,8 @@ type Record struct {
 	Reopened bool         `json:"reopened,omitempty"`
 	Ask      gate.Ask     `json:"ask,omitzero"`
 
-	Identity   Identity `json:"identity,omitzero"` // of a sandbox
-	Phase      Phase    `json:"phase,omitempty"`
+	Identity   Identity `json:"identity,omitzero"` // of a sandbox, and of a reservation that no store knows
+	Phase      Phase    `json:"phase,omitempty"`   // of a sandbox
 	Process    Process  `json:"process,omitzero"`
 	Redeemed   Instant  `json:"redeemed,omitempty"`
 	Turn       int64    `json:"turn,omitempty"`
@@ -78,7 +78,7 @@ func (h *Host) recordEntry(e ledger.Entry) { h.record(entryRecord(e)) }
 func entryRecord(e ledger.Entry) Record {
 	return Record{
 		Kind: RecordReservation, ID: e.ID, Epoch: e.Gen, State: e.State,
-		Need: e.Need, Until: e.Until, Reopened: e.Reopened, Ask: e.Ask,
+		Need: e.Need, Until: e.Until, Reopened: e.Reopened, Ask: e.Ask, Identity: e.Whose,
 	}
 }
 
@@ -146,7 +146,7 @@ func (h *Host) adopt(r Record) {
 	case r.Kind == RecordReservation:
 		h.ledger.Restore(ledger.Entry{
 			ID: r.ID, Gen: r.Epoch, State: r.State,
-			Need: r.Need, Until: r.Until, Reopened: r.Reopened, Ask: r.Ask,
+			Need: r.Need, Until: r.Until, Reopened: r.Reopened, Ask: r.Ask, Whose: r.Identity,
 		})
 	case r.Kind == RecordSandbox:
 		h.adoptSandbox(r)

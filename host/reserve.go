@@ -39,7 +39,7 @@ func (h *Host) reserve(e Reserve) {
 		return
 	}
 	h.unstand(e.ID)
-	h.recordEntry(h.ledger.Reserve(h.now, ledger.Entry{ID: e.ID, Gen: e.Gen, Need: need, Until: e.Until, Ask: e.Ask}))
+	h.recordEntry(h.ledger.Reserve(h.now, ledger.Entry{ID: e.ID, Gen: e.Gen, Need: need, Until: e.Until, Ask: e.Ask, Whose: e.Whose}))
 	h.yes(e.ID)
 }
 

@@ -321,3 +321,12 @@ func (a *Agent) Holds(ctx context.Context, ref host.Ref) (reserved, running bool
 	}
 	return r, u, nil
 }
+
+// Placed is what the host has of one admission.
+func (a *Agent) Placed(ctx context.Context, id string) (host.Placed, error) {
+	var p host.Placed
+	if err := a.ask(ctx, request{look: func(h *host.Host) { p = h.Placed(id) }, firm: true}).Err; err != nil {
+		return host.Placed{}, err
+	}
+	return p, nil
+}

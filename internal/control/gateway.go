@@ -25,6 +25,7 @@ type Link interface {
 	View(ctx context.Context) (host.View, error)
 	Holding(ctx context.Context) (host.Held, error)
 	Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error)
+	Placed(ctx context.Context, id string) (host.Placed, error)
 }
 
 // Feed is what an agent says unasked.

@@ -554,6 +554,13 @@ func (h *fakeHost) Holds(ctx context.Context, ref host.Ref) (reserved, running b
 	return both[0], both[1], err
 }
 
+// Placed implements control.Link.
+func (h *fakeHost) Placed(ctx context.Context, id string) (host.Placed, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return ask(ctx, h, "Placed", func(h *host.Host) host.Placed { return h.Placed(id) })
+}
+
 // Next implements control.Feed.
 func (h *fakeHost) Next(ctx context.Context) (host.News, error) {
 	select {

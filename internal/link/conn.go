@@ -124,6 +124,15 @@ func (c *Conn) Holds(ctx context.Context, ref host.Ref) (reserved, running bool,
 	return r.answer.GetReserved(), r.answer.GetRunning(), err
 }
 
+// Placed is what the host has of one admission.
+func (c *Conn) Placed(ctx context.Context, id string) (host.Placed, error) {
+	r, err := c.call(ctx, &agentv1.Ask{What: &agentv1.Ask_Placed{Placed: id}})
+	if err != nil {
+		return host.Placed{}, err
+	}
+	return placedFrom(r.answer.GetPlaced()), nil
+}
+
 // call puts an ask in line for the next frame and waits for its answer.
 func (c *Conn) call(ctx context.Context, ask *agentv1.Ask) (result, error) {
 	back := make(chan result, 1)

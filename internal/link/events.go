@@ -18,6 +18,7 @@ func askOf(ev host.Event) (*agentv1.Ask, error) {
 	case host.Reserve:
 		return &agentv1.Ask{What: &agentv1.Ask_Reserve{Reserve: &agentv1.Reserve{
 			Id: e.ID, Generation: e.Gen, Need: needOf(&e.Ask), UntilNs: int64(e.Until), Incarnation: e.Incarnation,
+			Whose: identityOf(&e.Whose),
 		}}}, nil
 	case host.Renew:
 		return &agentv1.Ask{What: &agentv1.Ask_Renew{Renew: &agentv1.Renew{
@@ -51,6 +52,7 @@ func eventOf(a *agentv1.Ask) (host.Event, error) {
 		return host.Reserve{
 			ID: e.GetId(), Gen: e.GetGeneration(), Ask: askFrom(e.GetNeed()),
 			Until: host.Instant(e.GetUntilNs()), Incarnation: e.GetIncarnation(),
+			Whose: identityFrom(e.GetWhose()),
 		}, nil
 	case *agentv1.Ask_Renew:
 		e := w.Renew

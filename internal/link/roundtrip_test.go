@@ -105,6 +105,8 @@ func TestRoundTrip(t *testing.T) {
 	same(t, answerFrom(wire(t, answerOf(&a)), a.Verdict), a)
 	held := full[host.Held]()
 	same(t, heldFrom(wire(t, heldOf(&held))), held)
+	placed := full[host.Placed]()
+	same(t, placedFrom(wire(t, placedOf(&placed))), placed)
 	v := full[host.View]()
 	same(t, viewFrom(wire(t, viewOf(&v)), v.Verdict), v)
 }

@@ -156,6 +156,10 @@ func (p *place) look(a *agentv1.Ask) (firm bool, look func(*host.Host)) {
 		var reserved, running bool
 		p.finish = func(out *agentv1.Answer) { out.Reserved, out.Running = reserved, running }
 		return true, func(h *host.Host) { reserved, running = h.Holds(ref.ID, ref.Epoch) }
+	case *agentv1.Ask_Placed:
+		var placed host.Placed
+		p.finish = func(out *agentv1.Answer) { out.Placed = placedOf(&placed) }
+		return true, func(h *host.Host) { placed = h.Placed(what.Placed) }
 	}
 	return false, nil
 }

@@ -50,6 +50,32 @@ func sandboxFrom(s *agentv1.Sandbox) host.Sandbox {
 	}
 }
 
+func placedOf(p *host.Placed) *agentv1.Placed {
+	return &agentv1.Placed{
+		Epoch: p.Epoch, Reserved: p.Reserved, Running: p.Running, TrackedNs: int64(p.Tracked),
+		Identity: identityOf(&p.Identity), Need: needOf(&p.Ask), UntilNs: int64(p.Until), NowNs: int64(p.Now),
+	}
+}
+
+func placedFrom(p *agentv1.Placed) host.Placed {
+	return host.Placed{
+		Epoch: p.GetEpoch(), Reserved: p.GetReserved(), Running: p.GetRunning(), Tracked: host.Instant(p.GetTrackedNs()),
+		Identity: identityFrom(p.GetIdentity()), Ask: askFrom(p.GetNeed()), Until: host.Instant(p.GetUntilNs()), Now: host.Instant(p.GetNowNs()),
+	}
+}
+
+// identityOf is nil for nobody's, which most reservations are on their host.
+func identityOf(i *host.Identity) *agentv1.Identity {
+	if *i == (host.Identity{}) {
+		return nil
+	}
+	return &agentv1.Identity{Consumer: i.Consumer, Key: i.Key, Tenant: i.Tenant, Pool: i.Pool, Class: i.Class}
+}
+
+func identityFrom(i *agentv1.Identity) host.Identity {
+	return host.Identity{Consumer: i.GetConsumer(), Key: i.GetKey(), Tenant: i.GetTenant(), Pool: i.GetPool(), Class: i.GetClass()}
+}
+
 func viewOf(v *host.View) *agentv1.View {
 	out := &agentv1.View{
 		Binding: v.Binding, FreeBytes: int64(v.Account.Free), HeadroomBytes: int64(v.Account.Headroom),

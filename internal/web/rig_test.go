@@ -259,6 +259,10 @@ func (h *fakeHost) Holds(_ context.Context, ref host.Ref) (reserved, running boo
 	return reserved, running, err
 }
 
+func (h *fakeHost) Placed(_ context.Context, id string) (host.Placed, error) {
+	return look(h, func(h *host.Host) host.Placed { return h.Placed(id) })
+}
+
 func (h *fakeHost) Next(ctx context.Context) (host.News, error) {
 	<-ctx.Done()
 	return host.News{}, ctx.Err()

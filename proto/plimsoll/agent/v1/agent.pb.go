@@ -539,6 +539,7 @@ type Ask struct {
 	//	*Ask_View
 	//	*Ask_Holding
 	//	*Ask_Holds
+	//	*Ask_Placed
 	What          isAsk_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -687,6 +688,15 @@ func (x *Ask) GetHolds() *Ref {
 	return nil
 }
 
+func (x *Ask) GetPlaced() string {
+	if x != nil {
+		if x, ok := x.What.(*Ask_Placed); ok {
+			return x.Placed
+		}
+	}
+	return ""
+}
+
 type isAsk_What interface {
 	isAsk_What()
 }
@@ -735,6 +745,10 @@ type Ask_Holds struct {
 	Holds *Ref `protobuf:"bytes,12,opt,name=holds,proto3,oneof"`
 }
 
+type Ask_Placed struct {
+	Placed string `protobuf:"bytes,13,opt,name=placed,proto3,oneof"` // the id of an admission
+}
+
 func (*Ask_Reserve) isAsk_What() {}
 
 func (*Ask_Renew) isAsk_What() {}
@@ -756,6 +770,8 @@ func (*Ask_View) isAsk_What() {}
 func (*Ask_Holding) isAsk_What() {}
 
 func (*Ask_Holds) isAsk_What() {}
+
+func (*Ask_Placed) isAsk_What() {}
 
 type Nothing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -806,6 +822,7 @@ type Answer struct {
 	Reserved      bool                   `protobuf:"varint,9,opt,name=reserved,proto3" json:"reserved,omitempty"` // of holds
 	View          *View                  `protobuf:"bytes,10,opt,name=view,proto3" json:"view,omitempty"`
 	Held          *Held                  `protobuf:"bytes,11,opt,name=held,proto3" json:"held,omitempty"`
+	Placed        *Placed                `protobuf:"bytes,12,opt,name=placed,proto3" json:"placed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -917,6 +934,191 @@ func (x *Answer) GetHeld() *Held {
 	return nil
 }
 
+func (x *Answer) GetPlaced() *Placed {
+	if x != nil {
+		return x.Placed
+	}
+	return nil
+}
+
+// Placed is what a host has of one admission.
+type Placed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"` // zero: nothing
+	Reserved      bool                   `protobuf:"varint,2,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	Running       bool                   `protobuf:"varint,3,opt,name=running,proto3" json:"running,omitempty"`
+	TrackedNs     int64                  `protobuf:"varint,4,opt,name=tracked_ns,json=trackedNs,proto3" json:"tracked_ns,omitempty"`
+	Identity      *Identity              `protobuf:"bytes,5,opt,name=identity,proto3" json:"identity,omitempty"`
+	Need          *Need                  `protobuf:"bytes,6,opt,name=need,proto3" json:"need,omitempty"`
+	UntilNs       int64                  `protobuf:"varint,7,opt,name=until_ns,json=untilNs,proto3" json:"until_ns,omitempty"`
+	NowNs         int64                  `protobuf:"varint,8,opt,name=now_ns,json=nowNs,proto3" json:"now_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Placed) Reset() {
+	*x = Placed{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Placed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Placed) ProtoMessage() {}
+
+func (x *Placed) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Placed.ProtoReflect.Descriptor instead.
+func (*Placed) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Placed) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Placed) GetReserved() bool {
+	if x != nil {
+		return x.Reserved
+	}
+	return false
+}
+
+func (x *Placed) GetRunning() bool {
+	if x != nil {
+		return x.Running
+	}
+	return false
+}
+
+func (x *Placed) GetTrackedNs() int64 {
+	if x != nil {
+		return x.TrackedNs
+	}
+	return 0
+}
+
+func (x *Placed) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *Placed) GetNeed() *Need {
+	if x != nil {
+		return x.Need
+	}
+	return nil
+}
+
+func (x *Placed) GetUntilNs() int64 {
+	if x != nil {
+		return x.UntilNs
+	}
+	return 0
+}
+
+func (x *Placed) GetNowNs() int64 {
+	if x != nil {
+		return x.NowNs
+	}
+	return 0
+}
+
+// Identity is whose an admission is.
+type Identity struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Consumer      string                 `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Tenant        string                 `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Pool          string                 `protobuf:"bytes,4,opt,name=pool,proto3" json:"pool,omitempty"`
+	Class         string                 `protobuf:"bytes,5,opt,name=class,proto3" json:"class,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Identity) Reset() {
+	*x = Identity{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Identity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Identity) ProtoMessage() {}
+
+func (x *Identity) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Identity.ProtoReflect.Descriptor instead.
+func (*Identity) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Identity) GetConsumer() string {
+	if x != nil {
+		return x.Consumer
+	}
+	return ""
+}
+
+func (x *Identity) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Identity) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Identity) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *Identity) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
 type Ref struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -927,7 +1129,7 @@ type Ref struct {
 
 func (x *Ref) Reset() {
 	*x = Ref{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1141,7 @@ func (x *Ref) String() string {
 func (*Ref) ProtoMessage() {}
 
 func (x *Ref) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1154,7 @@ func (x *Ref) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ref.ProtoReflect.Descriptor instead.
 func (*Ref) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Ref) GetId() string {
@@ -976,13 +1178,14 @@ type Reserve struct {
 	Need          *Need                  `protobuf:"bytes,3,opt,name=need,proto3" json:"need,omitempty"`
 	UntilNs       int64                  `protobuf:"varint,4,opt,name=until_ns,json=untilNs,proto3" json:"until_ns,omitempty"`
 	Incarnation   int64                  `protobuf:"varint,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Whose         *Identity              `protobuf:"bytes,6,opt,name=whose,proto3" json:"whose,omitempty"` // where no store keeps the admission
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Reserve) Reset() {
 	*x = Reserve{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1197,7 @@ func (x *Reserve) String() string {
 func (*Reserve) ProtoMessage() {}
 
 func (x *Reserve) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1210,7 @@ func (x *Reserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reserve.ProtoReflect.Descriptor instead.
 func (*Reserve) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Reserve) GetId() string {
@@ -1045,6 +1248,13 @@ func (x *Reserve) GetIncarnation() int64 {
 	return 0
 }
 
+func (x *Reserve) GetWhose() *Identity {
+	if x != nil {
+		return x.Whose
+	}
+	return nil
+}
+
 type Renew struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1057,7 +1267,7 @@ type Renew struct {
 
 func (x *Renew) Reset() {
 	*x = Renew{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1069,7 +1279,7 @@ func (x *Renew) String() string {
 func (*Renew) ProtoMessage() {}
 
 func (x *Renew) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1082,7 +1292,7 @@ func (x *Renew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renew.ProtoReflect.Descriptor instead.
 func (*Renew) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Renew) GetId() string {
@@ -1122,7 +1332,7 @@ type SetIntake struct {
 
 func (x *SetIntake) Reset() {
 	*x = SetIntake{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1344,7 @@ func (x *SetIntake) String() string {
 func (*SetIntake) ProtoMessage() {}
 
 func (x *SetIntake) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1357,7 @@ func (x *SetIntake) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetIntake.ProtoReflect.Descriptor instead.
 func (*SetIntake) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetIntake) GetIntake() int32 {
@@ -1169,7 +1379,7 @@ type Stand struct {
 
 func (x *Stand) Reset() {
 	*x = Stand{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1391,7 @@ func (x *Stand) String() string {
 func (*Stand) ProtoMessage() {}
 
 func (x *Stand) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1404,7 @@ func (x *Stand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stand.ProtoReflect.Descriptor instead.
 func (*Stand) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Stand) GetId() string {
@@ -1244,7 +1454,7 @@ type Need struct {
 
 func (x *Need) Reset() {
 	*x = Need{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1466,7 @@ func (x *Need) String() string {
 func (*Need) ProtoMessage() {}
 
 func (x *Need) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1479,7 @@ func (x *Need) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Need.ProtoReflect.Descriptor instead.
 func (*Need) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Need) GetClass() string {
@@ -1354,7 +1564,7 @@ type ReserveRule struct {
 
 func (x *ReserveRule) Reset() {
 	*x = ReserveRule{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1576,7 @@ func (x *ReserveRule) String() string {
 func (*ReserveRule) ProtoMessage() {}
 
 func (x *ReserveRule) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1589,7 @@ func (x *ReserveRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRule.ProtoReflect.Descriptor instead.
 func (*ReserveRule) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReserveRule) GetPermille() int64 {
@@ -1420,7 +1630,7 @@ type Dimension struct {
 
 func (x *Dimension) Reset() {
 	*x = Dimension{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +1642,7 @@ func (x *Dimension) String() string {
 func (*Dimension) ProtoMessage() {}
 
 func (x *Dimension) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +1655,7 @@ func (x *Dimension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dimension.ProtoReflect.Descriptor instead.
 func (*Dimension) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Dimension) GetName() string {
@@ -1472,7 +1682,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1694,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1707,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Label) GetName() string {
@@ -1533,7 +1743,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +1755,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +1768,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Verdict) GetStamp() *Stamp {
@@ -1651,7 +1861,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1873,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1886,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Facts) GetMode() int32 {
@@ -1719,7 +1929,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +1941,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +1954,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *End) GetId() string {
@@ -1786,7 +1996,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +2008,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +2021,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Held) GetReserved() []*Ref {
@@ -1864,7 +2074,7 @@ type Sandbox struct {
 
 func (x *Sandbox) Reset() {
 	*x = Sandbox{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1876,7 +2086,7 @@ func (x *Sandbox) String() string {
 func (*Sandbox) ProtoMessage() {}
 
 func (x *Sandbox) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1889,7 +2099,7 @@ func (x *Sandbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sandbox.ProtoReflect.Descriptor instead.
 func (*Sandbox) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Sandbox) GetId() string {
@@ -2065,7 +2275,7 @@ type View struct {
 
 func (x *View) Reset() {
 	*x = View{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2287,7 @@ func (x *View) String() string {
 func (*View) ProtoMessage() {}
 
 func (x *View) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2300,7 @@ func (x *View) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use View.ProtoReflect.Descriptor instead.
 func (*View) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *View) GetLimits() []*Limit {
@@ -2223,7 +2433,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +2445,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +2458,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Limit) GetName() string {
@@ -2284,7 +2494,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2506,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2519,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Standing) GetId() string {
@@ -2359,7 +2569,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2371,7 +2581,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2384,7 +2594,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Settings) GetHost() string {
@@ -2477,7 +2687,7 @@ type Marks struct {
 
 func (x *Marks) Reset() {
 	*x = Marks{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2699,7 @@ func (x *Marks) String() string {
 func (*Marks) ProtoMessage() {}
 
 func (x *Marks) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2712,7 @@ func (x *Marks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Marks.ProtoReflect.Descriptor instead.
 func (*Marks) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Marks) GetSomeShut() int64 {
@@ -2555,7 +2765,7 @@ type Reading struct {
 
 func (x *Reading) Reset() {
 	*x = Reading{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2777,7 @@ func (x *Reading) String() string {
 func (*Reading) ProtoMessage() {}
 
 func (x *Reading) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2790,7 @@ func (x *Reading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reading.ProtoReflect.Descriptor instead.
 func (*Reading) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Reading) GetFreeBytes() int64 {
@@ -2674,7 +2884,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x05Stamp\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x03R\vincarnation\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x13\n" +
-	"\x05at_ns\x18\x03 \x01(\x03R\x04atNs\"\xca\x04\n" +
+	"\x05at_ns\x18\x03 \x01(\x03R\x04atNs\"\xe4\x04\n" +
 	"\x03Ask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x126\n" +
 	"\areserve\x18\x02 \x01(\v2\x1a.plimsoll.agent.v1.ReserveH\x00R\areserve\x120\n" +
@@ -2689,9 +2899,10 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x04view\x18\n" +
 	" \x01(\v2\x1a.plimsoll.agent.v1.NothingH\x00R\x04view\x126\n" +
 	"\aholding\x18\v \x01(\v2\x1a.plimsoll.agent.v1.NothingH\x00R\aholding\x12.\n" +
-	"\x05holds\x18\f \x01(\v2\x16.plimsoll.agent.v1.RefH\x00R\x05holdsB\x06\n" +
+	"\x05holds\x18\f \x01(\v2\x16.plimsoll.agent.v1.RefH\x00R\x05holds\x12\x18\n" +
+	"\x06placed\x18\r \x01(\tH\x00R\x06placedB\x06\n" +
 	"\x04what\"\t\n" +
-	"\aNothing\"\xc3\x02\n" +
+	"\aNothing\"\xf6\x02\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\tR\x06failed\x12\x16\n" +
@@ -2705,10 +2916,27 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\breserved\x18\t \x01(\bR\breserved\x12+\n" +
 	"\x04view\x18\n" +
 	" \x01(\v2\x17.plimsoll.agent.v1.ViewR\x04view\x12+\n" +
-	"\x04held\x18\v \x01(\v2\x17.plimsoll.agent.v1.HeldR\x04held\"+\n" +
+	"\x04held\x18\v \x01(\v2\x17.plimsoll.agent.v1.HeldR\x04held\x121\n" +
+	"\x06placed\x18\f \x01(\v2\x19.plimsoll.agent.v1.PlacedR\x06placed\"\x8b\x02\n" +
+	"\x06Placed\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x1a\n" +
+	"\breserved\x18\x02 \x01(\bR\breserved\x12\x18\n" +
+	"\arunning\x18\x03 \x01(\bR\arunning\x12\x1d\n" +
+	"\n" +
+	"tracked_ns\x18\x04 \x01(\x03R\ttrackedNs\x127\n" +
+	"\bidentity\x18\x05 \x01(\v2\x1b.plimsoll.agent.v1.IdentityR\bidentity\x12+\n" +
+	"\x04need\x18\x06 \x01(\v2\x17.plimsoll.agent.v1.NeedR\x04need\x12\x19\n" +
+	"\buntil_ns\x18\a \x01(\x03R\auntilNs\x12\x15\n" +
+	"\x06now_ns\x18\b \x01(\x03R\x05nowNs\"z\n" +
+	"\bIdentity\x12\x1a\n" +
+	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x16\n" +
+	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04pool\x18\x04 \x01(\tR\x04pool\x12\x14\n" +
+	"\x05class\x18\x05 \x01(\tR\x05class\"+\n" +
 	"\x03Ref\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"\xa3\x01\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"\xd6\x01\n" +
 	"\aReserve\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1e\n" +
 	"\n" +
@@ -2716,7 +2944,8 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"generation\x12+\n" +
 	"\x04need\x18\x03 \x01(\v2\x17.plimsoll.agent.v1.NeedR\x04need\x12\x19\n" +
 	"\buntil_ns\x18\x04 \x01(\x03R\auntilNs\x12 \n" +
-	"\vincarnation\x18\x05 \x01(\x03R\vincarnation\"j\n" +
+	"\vincarnation\x18\x05 \x01(\x03R\vincarnation\x121\n" +
+	"\x05whose\x18\x06 \x01(\v2\x1b.plimsoll.agent.v1.IdentityR\x05whose\"j\n" +
 	"\x05Renew\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x19\n" +
@@ -2892,7 +3121,7 @@ func file_plimsoll_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_plimsoll_agent_v1_agent_proto_rawDescData
 }
 
-var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*ReplicaFrame)(nil), // 0: plimsoll.agent.v1.ReplicaFrame
 	(*AgentFrame)(nil),   // 1: plimsoll.agent.v1.AgentFrame
@@ -2904,26 +3133,28 @@ var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*Ask)(nil),          // 7: plimsoll.agent.v1.Ask
 	(*Nothing)(nil),      // 8: plimsoll.agent.v1.Nothing
 	(*Answer)(nil),       // 9: plimsoll.agent.v1.Answer
-	(*Ref)(nil),          // 10: plimsoll.agent.v1.Ref
-	(*Reserve)(nil),      // 11: plimsoll.agent.v1.Reserve
-	(*Renew)(nil),        // 12: plimsoll.agent.v1.Renew
-	(*SetIntake)(nil),    // 13: plimsoll.agent.v1.SetIntake
-	(*Stand)(nil),        // 14: plimsoll.agent.v1.Stand
-	(*Need)(nil),         // 15: plimsoll.agent.v1.Need
-	(*ReserveRule)(nil),  // 16: plimsoll.agent.v1.ReserveRule
-	(*Dimension)(nil),    // 17: plimsoll.agent.v1.Dimension
-	(*Label)(nil),        // 18: plimsoll.agent.v1.Label
-	(*Verdict)(nil),      // 19: plimsoll.agent.v1.Verdict
-	(*Facts)(nil),        // 20: plimsoll.agent.v1.Facts
-	(*End)(nil),          // 21: plimsoll.agent.v1.End
-	(*Held)(nil),         // 22: plimsoll.agent.v1.Held
-	(*Sandbox)(nil),      // 23: plimsoll.agent.v1.Sandbox
-	(*View)(nil),         // 24: plimsoll.agent.v1.View
-	(*Limit)(nil),        // 25: plimsoll.agent.v1.Limit
-	(*Standing)(nil),     // 26: plimsoll.agent.v1.Standing
-	(*Settings)(nil),     // 27: plimsoll.agent.v1.Settings
-	(*Marks)(nil),        // 28: plimsoll.agent.v1.Marks
-	(*Reading)(nil),      // 29: plimsoll.agent.v1.Reading
+	(*Placed)(nil),       // 10: plimsoll.agent.v1.Placed
+	(*Identity)(nil),     // 11: plimsoll.agent.v1.Identity
+	(*Ref)(nil),          // 12: plimsoll.agent.v1.Ref
+	(*Reserve)(nil),      // 13: plimsoll.agent.v1.Reserve
+	(*Renew)(nil),        // 14: plimsoll.agent.v1.Renew
+	(*SetIntake)(nil),    // 15: plimsoll.agent.v1.SetIntake
+	(*Stand)(nil),        // 16: plimsoll.agent.v1.Stand
+	(*Need)(nil),         // 17: plimsoll.agent.v1.Need
+	(*ReserveRule)(nil),  // 18: plimsoll.agent.v1.ReserveRule
+	(*Dimension)(nil),    // 19: plimsoll.agent.v1.Dimension
+	(*Label)(nil),        // 20: plimsoll.agent.v1.Label
+	(*Verdict)(nil),      // 21: plimsoll.agent.v1.Verdict
+	(*Facts)(nil),        // 22: plimsoll.agent.v1.Facts
+	(*End)(nil),          // 23: plimsoll.agent.v1.End
+	(*Held)(nil),         // 24: plimsoll.agent.v1.Held
+	(*Sandbox)(nil),      // 25: plimsoll.agent.v1.Sandbox
+	(*View)(nil),         // 26: plimsoll.agent.v1.View
+	(*Limit)(nil),        // 27: plimsoll.agent.v1.Limit
+	(*Standing)(nil),     // 28: plimsoll.agent.v1.Standing
+	(*Settings)(nil),     // 29: plimsoll.agent.v1.Settings
+	(*Marks)(nil),        // 30: plimsoll.agent.v1.Marks
+	(*Reading)(nil),      // 31: plimsoll.agent.v1.Reading
 }
 var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	2,  // 0: plimsoll.agent.v1.ReplicaFrame.hello:type_name -> plimsoll.agent.v1.Hello
@@ -2934,53 +3165,57 @@ var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	3,  // 5: plimsoll.agent.v1.AgentFrame.proof:type_name -> plimsoll.agent.v1.Proof
 	6,  // 6: plimsoll.agent.v1.AgentFrame.stamp:type_name -> plimsoll.agent.v1.Stamp
 	5,  // 7: plimsoll.agent.v1.AgentFrame.keys_held:type_name -> plimsoll.agent.v1.KeysHeld
-	19, // 8: plimsoll.agent.v1.AgentFrame.verdict:type_name -> plimsoll.agent.v1.Verdict
+	21, // 8: plimsoll.agent.v1.AgentFrame.verdict:type_name -> plimsoll.agent.v1.Verdict
 	9,  // 9: plimsoll.agent.v1.AgentFrame.answers:type_name -> plimsoll.agent.v1.Answer
-	10, // 10: plimsoll.agent.v1.AgentFrame.tracks:type_name -> plimsoll.agent.v1.Ref
-	10, // 11: plimsoll.agent.v1.AgentFrame.reopens:type_name -> plimsoll.agent.v1.Ref
-	21, // 12: plimsoll.agent.v1.AgentFrame.ends:type_name -> plimsoll.agent.v1.End
-	11, // 13: plimsoll.agent.v1.Ask.reserve:type_name -> plimsoll.agent.v1.Reserve
-	12, // 14: plimsoll.agent.v1.Ask.renew:type_name -> plimsoll.agent.v1.Renew
-	10, // 15: plimsoll.agent.v1.Ask.release:type_name -> plimsoll.agent.v1.Ref
-	13, // 16: plimsoll.agent.v1.Ask.set_intake:type_name -> plimsoll.agent.v1.SetIntake
-	14, // 17: plimsoll.agent.v1.Ask.stand:type_name -> plimsoll.agent.v1.Stand
-	10, // 18: plimsoll.agent.v1.Ask.acked:type_name -> plimsoll.agent.v1.Ref
+	12, // 10: plimsoll.agent.v1.AgentFrame.tracks:type_name -> plimsoll.agent.v1.Ref
+	12, // 11: plimsoll.agent.v1.AgentFrame.reopens:type_name -> plimsoll.agent.v1.Ref
+	23, // 12: plimsoll.agent.v1.AgentFrame.ends:type_name -> plimsoll.agent.v1.End
+	13, // 13: plimsoll.agent.v1.Ask.reserve:type_name -> plimsoll.agent.v1.Reserve
+	14, // 14: plimsoll.agent.v1.Ask.renew:type_name -> plimsoll.agent.v1.Renew
+	12, // 15: plimsoll.agent.v1.Ask.release:type_name -> plimsoll.agent.v1.Ref
+	15, // 16: plimsoll.agent.v1.Ask.set_intake:type_name -> plimsoll.agent.v1.SetIntake
+	16, // 17: plimsoll.agent.v1.Ask.stand:type_name -> plimsoll.agent.v1.Stand
+	12, // 18: plimsoll.agent.v1.Ask.acked:type_name -> plimsoll.agent.v1.Ref
 	8,  // 19: plimsoll.agent.v1.Ask.verdict:type_name -> plimsoll.agent.v1.Nothing
 	8,  // 20: plimsoll.agent.v1.Ask.view:type_name -> plimsoll.agent.v1.Nothing
 	8,  // 21: plimsoll.agent.v1.Ask.holding:type_name -> plimsoll.agent.v1.Nothing
-	10, // 22: plimsoll.agent.v1.Ask.holds:type_name -> plimsoll.agent.v1.Ref
-	24, // 23: plimsoll.agent.v1.Answer.view:type_name -> plimsoll.agent.v1.View
-	22, // 24: plimsoll.agent.v1.Answer.held:type_name -> plimsoll.agent.v1.Held
-	15, // 25: plimsoll.agent.v1.Reserve.need:type_name -> plimsoll.agent.v1.Need
-	15, // 26: plimsoll.agent.v1.Stand.need:type_name -> plimsoll.agent.v1.Need
-	16, // 27: plimsoll.agent.v1.Need.rule:type_name -> plimsoll.agent.v1.ReserveRule
-	17, // 28: plimsoll.agent.v1.Need.dimensions:type_name -> plimsoll.agent.v1.Dimension
-	18, // 29: plimsoll.agent.v1.Need.labels:type_name -> plimsoll.agent.v1.Label
-	6,  // 30: plimsoll.agent.v1.Verdict.stamp:type_name -> plimsoll.agent.v1.Stamp
-	17, // 31: plimsoll.agent.v1.Verdict.left:type_name -> plimsoll.agent.v1.Dimension
-	20, // 32: plimsoll.agent.v1.Verdict.facts:type_name -> plimsoll.agent.v1.Facts
-	18, // 33: plimsoll.agent.v1.Facts.labels:type_name -> plimsoll.agent.v1.Label
-	17, // 34: plimsoll.agent.v1.Facts.limits:type_name -> plimsoll.agent.v1.Dimension
-	10, // 35: plimsoll.agent.v1.Held.reserved:type_name -> plimsoll.agent.v1.Ref
-	23, // 36: plimsoll.agent.v1.Held.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
-	21, // 37: plimsoll.agent.v1.Held.ends:type_name -> plimsoll.agent.v1.End
-	15, // 38: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
-	25, // 39: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
-	26, // 40: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
-	23, // 41: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
-	27, // 42: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
-	29, // 43: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
-	15, // 44: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
-	18, // 45: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
-	17, // 46: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
-	28, // 47: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
-	0,  // 48: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
-	1,  // 49: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
-	49, // [49:50] is the sub-list for method output_type
-	48, // [48:49] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	12, // 22: plimsoll.agent.v1.Ask.holds:type_name -> plimsoll.agent.v1.Ref
+	26, // 23: plimsoll.agent.v1.Answer.view:type_name -> plimsoll.agent.v1.View
+	24, // 24: plimsoll.agent.v1.Answer.held:type_name -> plimsoll.agent.v1.Held
+	10, // 25: plimsoll.agent.v1.Answer.placed:type_name -> plimsoll.agent.v1.Placed
+	11, // 26: plimsoll.agent.v1.Placed.identity:type_name -> plimsoll.agent.v1.Identity
+	17, // 27: plimsoll.agent.v1.Placed.need:type_name -> plimsoll.agent.v1.Need
+	17, // 28: plimsoll.agent.v1.Reserve.need:type_name -> plimsoll.agent.v1.Need
+	11, // 29: plimsoll.agent.v1.Reserve.whose:type_name -> plimsoll.agent.v1.Identity
+	17, // 30: plimsoll.agent.v1.Stand.need:type_name -> plimsoll.agent.v1.Need
+	18, // 31: plimsoll.agent.v1.Need.rule:type_name -> plimsoll.agent.v1.ReserveRule
+	19, // 32: plimsoll.agent.v1.Need.dimensions:type_name -> plimsoll.agent.v1.Dimension
+	20, // 33: plimsoll.agent.v1.Need.labels:type_name -> plimsoll.agent.v1.Label
+	6,  // 34: plimsoll.agent.v1.Verdict.stamp:type_name -> plimsoll.agent.v1.Stamp
+	19, // 35: plimsoll.agent.v1.Verdict.left:type_name -> plimsoll.agent.v1.Dimension
+	22, // 36: plimsoll.agent.v1.Verdict.facts:type_name -> plimsoll.agent.v1.Facts
+	20, // 37: plimsoll.agent.v1.Facts.labels:type_name -> plimsoll.agent.v1.Label
+	19, // 38: plimsoll.agent.v1.Facts.limits:type_name -> plimsoll.agent.v1.Dimension
+	12, // 39: plimsoll.agent.v1.Held.reserved:type_name -> plimsoll.agent.v1.Ref
+	25, // 40: plimsoll.agent.v1.Held.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
+	23, // 41: plimsoll.agent.v1.Held.ends:type_name -> plimsoll.agent.v1.End
+	17, // 42: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
+	27, // 43: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
+	28, // 44: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
+	25, // 45: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
+	29, // 46: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
+	31, // 47: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
+	17, // 48: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
+	20, // 49: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
+	19, // 50: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
+	30, // 51: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
+	0,  // 52: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
+	1,  // 53: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
+	53, // [53:54] is the sub-list for method output_type
+	52, // [52:53] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_plimsoll_agent_v1_agent_proto_init() }
@@ -3000,6 +3235,7 @@ func file_plimsoll_agent_v1_agent_proto_init() {
 		(*Ask_View)(nil),
 		(*Ask_Holding)(nil),
 		(*Ask_Holds)(nil),
+		(*Ask_Placed)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3007,7 +3243,7 @@ func file_plimsoll_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plimsoll_agent_v1_agent_proto_rawDesc), len(file_plimsoll_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
