@@ -23,52 +23,65 @@ type spot struct {
 // entry is a host in a bucket's heap, with its room beside it so that a heap needs no host.
 type entry struct{ room, ref int32 } // whole MiB
 
-// group indexes the candidates of one mode and one set of labels (or of many sets, if mixed).
+// group indexes the candidates of one mode, one side of the own share, and one set of labels
+// (or of many sets, if mixed).
 type group struct {
 	mode   gate.Mode
+	own    bool
 	labels []gate.Label
 	mixed  bool
 	heaps  [][]entry // max-heaps by room, one a bucket
 	best   []int32   // best[buckets+b] is heap b's most room, best[i] the higher of best[2i], best[2i+1]
 }
 
-func newGroup(mode gate.Mode, labels []gate.Label, mixed bool, buckets int) *group {
-	g := &group{mode: mode, labels: labels, mixed: mixed, heaps: make([][]entry, buckets), best: make([]int32, 2*buckets)}
+func newGroup(mode gate.Mode, own bool, labels []gate.Label, mixed bool, buckets int) *group {
+	g := &group{mode: mode, own: own, labels: labels, mixed: mixed, heaps: make([][]entry, buckets), best: make([]int32, 2*buckets)}
 	for i := range g.best {
 		g.best[i] = noRoom
 	}
 	return g
 }
 
-// join puts a host into the group of its mode and labels.
+// join puts a host that is in no heap into the group of its mode, labels and share.
 func (t *Table) join(i int32, labels []gate.Label) {
 	h, s := &t.hosts[i], &t.spots[i]
-	if s.group != none && t.groups[s.group].mode == h.mode && slices.Equal(h.labels, labels) {
+	if s.group != none && t.groups[s.group].holds(h) && slices.Equal(h.labels, labels) {
 		return
 	}
 	h.labels = sortedLabels(labels)
-	s.group = t.groupFor(h.mode, h.labels)
+	s.group = t.groupFor(h)
 	if g := t.groups[s.group]; !g.mixed {
 		h.labels = g.labels
 	}
 }
 
-func (t *Table) groupFor(mode gate.Mode, labels []gate.Label) int32 {
+// rejoin is join for a host whose side has changed; one that was never heard is in no group.
+func (t *Table) rejoin(i int32) {
+	if t.spots[i].group != none {
+		t.join(i, t.hosts[i].labels)
+		t.reindex(i)
+	}
+}
+
+// holds says whether a group is of a host's kind, but for labels.
+func (g *group) holds(h *host) bool { return g.mode == h.mode && g.own == h.own }
+
+func (t *Table) groupFor(h *host) int32 {
 	mixed := none
 	for i, g := range t.groups {
 		switch {
-		case g.mode != mode:
+		case !g.holds(h):
 		case g.mixed:
 			mixed = int32(i)
-		case slices.Equal(g.labels, labels):
+		case slices.Equal(g.labels, h.labels):
 			return int32(i)
 		}
 	}
-	full := len(t.groups) >= maxGroups-2 // leaves one mixed group a mode
+	full := len(t.groups) >= maxGroups-4 // leaves one mixed group a mode and side
 	if full && mixed != none {
 		return mixed
 	}
-	t.groups = append(t.groups, newGroup(mode, labels, full, t.opts.Buckets))
+	t.groups = append(t.groups, newGroup(h.mode, h.own, h.labels, full, t.opts.Buckets))
 	return int32(len(t.groups) - 1)
 }
 

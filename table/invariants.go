@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 )
@@ -18,6 +19,7 @@ func (t *Table) CheckInvariants() error {
 
 func (t *Table) checkHosts() error {
 	var counts [reasons]int
+	own := t.share()
 	for i := range t.hosts {
 		h, s := &t.hosts[i], &t.spots[i]
 		if !h.live {
@@ -27,6 +29,9 @@ func (t *Table) checkHosts() error {
 			continue
 		}
 		counts[h.standing]++
+		if !t.uneven && h.own != own[i] {
+			return fmt.Errorf("table: host %q is own %v, the shares say otherwise", h.id, h.own)
+		}
 		if j, ok := t.byID[h.id]; !ok || int(j) != i {
 			return fmt.Errorf("table: host %q is not found by its id", h.id)
 		}
@@ -47,7 +52,7 @@ func (t *Table) checkHosts() error {
 
 func (t *Table) checkSpot(h *host, s *spot, i int32) error {
 	g := t.groups[s.group]
-	if g.mode != h.mode || !g.mixed && !carries(g.labels, h.labels) {
+	if !g.holds(h) || !g.mixed && !slices.Equal(g.labels, h.labels) {
 		return fmt.Errorf("table: host %q is in a group of other hosts", h.id)
 	}
 	if b := t.bucketOf(h); s.bucket != b {

@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +16,10 @@ type scan struct {
 	now     time.Duration
 	words   map[string]word // host id -> its newest word
 	charges map[Charge]open // of the table under test
+
+	replicas int               // that are up
+	own      func(string) bool // of the share, by its own test
+	mixed    func(string) bool // in a group that labels do not tell apart
 }
 
 type word struct {
@@ -61,13 +66,18 @@ func (s *scan) left(w word) (mem, free gate.Bytes, cpu int64, dims map[string]in
 	return mem, free, cpu, dims
 }
 
+func (s *scan) candidate(w word) bool {
+	return w.valid && w.Intake == Open && s.now-w.at < s.opts.Silent
+}
+
+func (s *scan) labelled(w word, a gate.Ask) bool {
+	return !slices.ContainsFunc(a.Labels, func(l gate.Label) bool { return !slices.Contains(w.Labels, l) })
+}
+
 func (s *scan) fits(w word, a gate.Ask, o PickOptions) bool {
 	mem, _, _, dims := s.left(w)
-	ok := w.valid && w.Intake == Open && s.now-w.at < s.opts.Silent && mem >= gate.Need(a, w.Mode) &&
+	ok := s.candidate(w) && s.labelled(w, a) && mem >= gate.Need(a, w.Mode) &&
 		!slices.Contains(o.Exclude, w.Host) && (o.Require == "" || o.Require == w.Host)
-	for _, l := range a.Labels {
-		ok = ok && slices.Contains(w.Labels, l)
-	}
 	for _, d := range a.Dims {
 		declared := slices.ContainsFunc(w.Dims, func(x gate.Dim) bool { return x.Name == d.Name })
 		ok = ok && (d.N == 0 || declared && dims[d.Name] >= d.N)
@@ -80,10 +90,7 @@ func (s *scan) fits(w word, a gate.Ask, o PickOptions) bool {
 
 // could says whether a host that was heard and is open could hold an ask, were it empty.
 func (s *scan) could(w word, a gate.Ask) bool {
-	ok := w.valid && w.Intake == Open && s.now-w.at < s.opts.Silent && gate.Need(a, w.Mode) <= w.MaxAsk
-	for _, l := range a.Labels {
-		ok = ok && slices.Contains(w.Labels, l)
-	}
+	ok := s.candidate(w) && s.labelled(w, a) && gate.Need(a, w.Mode) <= w.MaxAsk
 	for _, name := range dimNames {
 		is := func(d gate.Dim) bool { return d.Name == name }
 		size := slices.IndexFunc(w.Limits, is)
@@ -130,30 +137,67 @@ func (s *scan) bucket(w word) int64 {
 	return b
 }
 
-// best returns the hosts of the best bucket that has one that fits.
+// best returns the hosts that may be picked: of the best two buckets that have one that fits,
+// those of the own share in the better of them, or else all of the best bucket.
 func (s *scan) best(now time.Duration, a gate.Ask, o PickOptions) []string {
 	s.now = max(s.now, now)
-	var ids []string
-	var top int64
-	for id, w := range s.words {
-		if !s.fits(w, a, o) {
-			continue
-		}
-		b := s.bucket(w)
-		if ids == nil || b > top {
-			ids, top = nil, b
-		}
-		if b == top {
-			ids = append(ids, id)
-		}
-	}
-	if slices.Contains(ids, o.Prefer) {
-		return []string{o.Prefer}
-	}
 	if w, ok := s.words[o.Prefer]; ok && s.fits(w, a, o) {
 		return []string{o.Prefer}
 	}
-	return ids
+	levels := map[int64][]string{} // bucket -> hosts that fit
+	for id, w := range s.words {
+		if s.fits(w, a, o) {
+			levels[s.bucket(w)] = append(levels[s.bucket(w)], id)
+		}
+	}
+	order := slices.Sorted(maps.Keys(levels))
+	slices.Reverse(order)
+	if own := s.ownFirst(order, levels, a); own != nil {
+		return own
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	return levels[order[0]]
+}
+
+// ownFirst returns the hosts of the own share that come before those of the best bucket.
+func (s *scan) ownFirst(order []int64, levels map[int64][]string, a gate.Ask) []string {
+	if s.replicas < 2 {
+		return nil
+	}
+	passed := 0
+	for i, b := range order {
+		own := slices.DeleteFunc(slices.Clone(levels[b]), func(id string) bool { return !s.own(id) })
+		switch {
+		case len(own) > 0 && passed < 2:
+			return own
+		case len(own) > 0:
+			return levels[s.top(order, a)]
+		case i > 0 || 2*s.others(b, a) >= s.replicas:
+			passed++
+		}
+	}
+	return nil
+}
+
+// top is the best bucket that counts.
+func (s *scan) top(order []int64, a gate.Ask) int64 {
+	if 2*s.others(order[0], a) < s.replicas {
+		return order[1]
+	}
+	return order[0]
+}
+
+// others counts the hosts in a bucket that are other replicas' and carry the labels.
+func (s *scan) others(b int64, a gate.Ask) (n int) {
+	for id, w := range s.words {
+		ask := gate.Ask{Labels: a.Labels}
+		if !s.own(id) && s.bucket(w) == b && (s.candidate(w) && s.labelled(w, ask) || s.mixed(id)) {
+			n++
+		}
+	}
+	return n
 }
 
 // tape turns fuzzed bytes into choices; an exhausted tape answers zero.
@@ -178,7 +222,15 @@ type rig struct {
 	charges []Charge
 }
 
-func newRig(t testing.TB, o Options) *rig { return &rig{t: t, table: New(o), scan: newScan(o)} }
+func newRig(t testing.TB, o Options) *rig {
+	r := &rig{t: t, table: New(o), scan: newScan(o)}
+	r.scan.own = func(id string) bool { return r.table.hosts[r.table.byID[id]].own }
+	r.scan.mixed = func(id string) bool {
+		s := r.table.spots[r.table.byID[id]]
+		return s.indexed() && r.table.groups[s.group].mixed
+	}
+	return r
+}
 
 var (
 	zones    = []gate.Label{{Name: "zone", Value: "a"}, {Name: "zone", Value: "b"}, {Name: "gpu", Value: "yes"}}
@@ -245,6 +297,10 @@ func (r *rig) step(p *tape) {
 			r.uncharge(p.n(len(r.charges)))
 		}
 	case 5:
+		if p.n(3) == 0 {
+			r.replicas(p.n(4))
+			break
+		}
 		r.forget(fmt.Sprintf("h%d", p.n(9)))
 	case 6:
 		a, o := r.ask(p)
@@ -313,6 +369,12 @@ func (r *rig) uncharge(i int) {
 		r.t.Fatal("a charge must end exactly once")
 	}
 	delete(r.scan.charges, c)
+}
+
+// replicas says that so many others are up, besides the own.
+func (r *rig) replicas(others int) {
+	r.table.SetReplicas("r1", []string{"r1", "r2", "r3", "r4"}[:others+1])
+	r.scan.replicas = others + 1
 }
 
 func (r *rig) forget(id string) {

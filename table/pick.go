@@ -57,10 +57,7 @@ func needMiB(a *gate.Ask, m gate.Mode) int32 {
 // next steps the pick's own random sequence (splitmix64).
 func (q *query) next() uint64 {
 	q.rand += 0x9e3779b97f4a7c15
-	z := q.rand
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
+	return mix(q.rand)
 }
 
 func (q *query) below(n int) int {
@@ -123,23 +120,24 @@ func (t *Table) choice(i int32, q *query) Choice {
 	return Choice{Host: h.id, Ref: Ref{index: i, gen: h.gen}, Need: gate.FromMiB(int64(q.need[h.mode]))}
 }
 
-// search goes down the buckets from the best, all groups abreast, until a host takes the ask.
-func (t *Table) search(q *query) int32 {
+// find goes down the buckets from below the upper bound to the lower one, all groups of one
+// side abreast, until a host takes the ask, and returns it and its bucket.
+func (t *Table) find(q *query, side who, from, below int32) (found, bucket int32) {
 	var at [maxGroups]int32 // each group's best bucket that may still have a host
 	for i, g := range t.groups {
 		at[i] = none
-		if g.mixed || carries(g.labels, q.ask.Labels) {
-			at[i] = g.bestBucket(g.buckets(), q.need[g.mode])
+		if side.has(g.own) && (g.mixed || carries(g.labels, q.ask.Labels)) {
+			at[i] = g.bestBucket(min(below, g.buckets()), q.need[g.mode])
 		}
 	}
 	for {
 		i := t.lead(at[:len(t.groups)], q)
-		if i < 0 {
-			return none
+		if i < 0 || at[i] < from {
+			return none, none
 		}
 		g := t.groups[i]
 		if found := t.sample(g, g.heaps[at[i]], q); found != none {
-			return found
+			return found, at[i]
 		}
 		at[i] = g.bestBucket(at[i], q.need[g.mode])
 	}

@@ -8,13 +8,14 @@
 //	fits  = ⌊admittable − Σ this replica's unanswered reserves⌋ ≥ need, every hard dimension
 //	        likewise, labels match, the newest word is younger than 30 s, the intake is open
 //	score = 0.6 × free cores + 0.3 × free GiB + 5 if stream-restore, both net of the same
-//	pick  = any host of the best bucket of scores that has one that fits
+//	pick  = of the best two buckets of scores that have a host that fits, one of this replica's
+//	        own share of the hosts; else any that fits of the best one
 //
 // Worked: the essay's host with 11.8 free cores and 28,588 MiB free scores 7.08 + 8.37 + 5 =
 // 20.45, the bucket 68 of width 0.3. Its admittable of 25,600 MiB takes 25 stateless sandboxes
 // of 4 GiB, charged 1,024 each; the 26th is refused. It takes 6 stateful ones, charged in full.
 //
-// The index: hosts of one mode and one set of labels are a group; a group keeps one max-heap of
+// The index: hosts of one mode, share and set of labels are a group; a group keeps one max-heap of
 // rooms for each bucket of scores, and a tree of the heaps' maxima. The best bucket with room is
 // found in log₂(buckets) steps, also on a full fleet; a host in it by a few random probes, else
 // by a walk from the heap's top. A verdict, charge or release moves one host. Asks with hard
@@ -87,6 +88,11 @@ type Table struct {
 	charges []charge
 	idle    []int32 // charges to be used again
 	stats   Stats
+
+	self     string   // this replica, "" without a share
+	replicas []string // that are up, sorted; nil: no share, every host is own
+	uneven   bool     // hosts came or went since the shares were made
+
 	slotted bool // some host has declared sandbox slots, of which every ask takes one
 }
 
@@ -102,6 +108,7 @@ type host struct {
 	id   string
 	gen  uint32 // rises when the place is used for another host
 	live bool
+	own  bool // of this replica's share
 
 	heard                 bool // since this table began
 	standing              Reason
@@ -199,6 +206,7 @@ func (t *Table) Forget(id string) bool {
 	h := &t.hosts[i]
 	t.counts[h.standing]--
 	delete(t.byID, id)
+	t.uneven = true
 	*h = host{gen: h.gen + 1, prev: none, next: none}
 	t.spots[i] = spot{group: none, bucket: none}
 	t.spare = append(t.spare, i)
@@ -215,8 +223,9 @@ func (t *Table) add(id string) int32 {
 		t.spots = append(t.spots, spot{group: none, bucket: none})
 	}
 	h := &t.hosts[i]
-	*h = host{id: id, gen: h.gen, live: true, standing: Unheard, prev: none, next: none}
+	*h = host{id: id, gen: h.gen, live: true, own: t.ownsNew(id), standing: Unheard, prev: none, next: none}
 	t.counts[Unheard]++
 	t.byID[id] = i
+	t.uneven = true
 	return i
 }

@@ -39,6 +39,7 @@ type Options struct {
 	Keys    ticket.Keyring
 	Passage admission.Config
 	Table   table.Options
+	Self    string // id under which this replica attests; "": it takes no share of the hosts
 	Metrics *Metrics
 	Log     *slog.Logger
 	Now     func() time.Duration // monotonic; never steps back

@@ -15,6 +15,7 @@ func (g *Gateway) PulseUntil(ctx context.Context) {
 		tick := time.After(g.pulseEvery())
 		began := g.Now()
 		freed = g.watchFreed(ctx, freed)
+		g.shareHosts(ctx)
 		if _, err := g.Store.Pulse(ctx, g.heardSince(since)); err == nil {
 			since = began
 		} else if ctx.Err() == nil {

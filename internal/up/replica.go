@@ -29,7 +29,7 @@ func (u *Up) assemble(ctx context.Context) error {
 	u.gateway, err = control.New(control.Options{
 		Store: u.store, Keys: u.secrets.keys, Passage: passage, Metrics: control.NewMetrics(u.metrics), Log: u.Log,
 		Now: func() time.Duration { return time.Since(started) }, Wall: time.Now, Rand: rand.Uint64,
-		Local: u.secrets.consumer(),
+		Local: u.secrets.consumer(), Self: u.replicaID,
 	})
 	if err != nil {
 		return err
