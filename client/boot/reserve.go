@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -85,6 +86,18 @@ func (c Client) Renew(ctx context.Context, ticket string) (Reservation, error) {
 func (c Client) Release(ctx context.Context, ticket string) error {
 	_, err := c.once(ctx, Request{Op: OpRelease, Ticket: ticket}, EvReleased)
 	return err
+}
+
+// Show asks this host for its arithmetic, as a replica would show it.
+func (c Client) Show(ctx context.Context) (api.Host, error) {
+	r, err := c.once(ctx, Request{Op: OpShow}, EvShown)
+	if err == nil && r.Shown == nil {
+		err = errors.New("the agent showed nothing; is it of another version?")
+	}
+	if err != nil {
+		return api.Host{}, err
+	}
+	return *r.Shown, nil
 }
 
 // once puts one question on a connection of its own.

@@ -36,6 +36,7 @@ const (
 	OpReserve = "reserve" // ask
 	OpRenew   = "renew"   // ticket, of a reserve
 	OpRelease = "release" // ticket, of a reserve
+	OpShow    = "show"    // nothing: what the host can still promise, and why
 )
 
 // MaxLine bounds one request in bytes; a command with its environment is the largest.
@@ -133,6 +134,7 @@ const (
 
 	EvReserved = "reserved" // of OpReserve and OpRenew
 	EvReleased = "released" // of OpRelease
+	EvShown    = "shown"    // of OpShow
 )
 
 // Reply is one line from the agent.
@@ -156,6 +158,8 @@ type Reply struct {
 	NeedMB       int64  `json:"need_mb,omitempty"`       // what the host holds, or would hold, for the ask
 	AdmittableMB int64  `json:"admittable_mb,omitempty"` // what it can still promise
 	Intake       string `json:"intake,omitempty"`
+
+	Shown *api.Host `json:"shown,omitempty"` // of EvShown
 }
 
 // Exit is how a process that OpRun booted ended.

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
@@ -39,7 +40,9 @@ type Config struct {
 	// state of an earlier life on this boot is lost, or when that had none: an agent without
 	// replicas has the incarnation 0, and keeps what runs when it gets some.
 	Register func(ctx context.Context, host string) (int64, error)
-	Log      *slog.Logger
+	// Show says a view of the host to whoever asks at the boot seam; nil: nobody is told.
+	Show func(v host.View, wall time.Time) api.Host
+	Log  *slog.Logger
 }
 
 // Agent is one host's agent. Its methods may be called from any goroutine while Run runs.

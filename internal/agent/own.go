@@ -147,3 +147,23 @@ func (s *seam) verifyOwn(text string) (ticket.Claims, bool) {
 	}
 	return claims, true
 }
+
+// show lays the arithmetic open to whoever may boot here. The keys of others are theirs: they
+// are not shown at a socket that everybody can open.
+func (s *seam) show(ctx context.Context) {
+	a := s.agent
+	if a.cfg.Show == nil {
+		s.refuse(api.Refuse(api.NotFound, "this agent is asked through its replicas: plimsoll host show %s", a.ID()))
+		return
+	}
+	v, err := a.View(ctx)
+	if err != nil {
+		s.refuse(api.Refuse(api.Unavailable, "%s", err))
+		return
+	}
+	h := a.cfg.Show(v, time.Now())
+	if s.mayReserve() != nil {
+		h.Sandboxes = nil
+	}
+	s.send(boot.Reply{Event: boot.EvShown, Shown: &h})
+}

@@ -135,6 +135,8 @@ func (a *Agent) serve(ctx context.Context, c *net.UnixConn) {
 		s.run(ctx, first)
 	case first.Op == boot.OpReserve, first.Op == boot.OpRenew, first.Op == boot.OpRelease:
 		s.own(ctx, first)
+	case first.Op == boot.OpShow:
+		s.show(ctx)
 	default:
 		s.refuse(api.Refuse(api.InvalidRequest, "op %q cannot come first: use reserve, redeem or run", first.Op))
 	}

@@ -45,6 +45,9 @@ func (a *app) find() (way, error) {
 	case w.url == "":
 		return w, nowhere(dir, err)
 	}
+	if err == nil && note.URL == "" && w.url == "" {
+		return w, &Failure{ExitUnavailable, fmt.Errorf("the agent of %s runs without a replica", dir), "plimsoll host show and plimsoll gate ask the agent itself; or name a server with --url URL"}
+	}
 	named := w.url
 	w.url = first(named, note.URL)
 	tokenFile := a.tokenFile

@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/client"
+	"github.com/plimsoll-project/plimsoll/client/boot"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 )
 
@@ -55,12 +56,27 @@ type verdict struct {
 	try    string
 
 	refusal *api.Refusal // if it is one
+	denied  *boot.Denied // if it is a host's own
+}
+
+// judgeDenied is about a host's own no: there is no queue to wait in.
+func judgeDenied(d *boot.Denied) verdict {
+	v := judgeRefusal(d.Refusal)
+	if d.Code.Meaning().Kind == api.NotNow {
+		v.try = when(d.Refusal)
+	}
+	v.denied = d
+	return v
 }
 
 const longer = "again, with a longer --wait"
 
 // judge finds the verdict on an error.
 func judge(err error) verdict {
+	var denied *boot.Denied
+	if errors.As(err, &denied) {
+		return judgeDenied(denied)
+	}
 	if r, ok := api.AsRefusal(err); ok {
 		return judgeRefusal(r)
 	}

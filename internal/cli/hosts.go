@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -81,23 +82,22 @@ func heard(ago *int64) string {
 
 func (a *app) hostCommand() *cobra.Command {
 	show := &cobra.Command{
-		Use:   "show HOST",
+		Use:   "show [HOST]",
 		Short: "Show one host's arithmetic as a picture",
 		Long: `Shows what a host can still promise and how that comes about, as its own agent last said:
 
   admittable = free - headroom - promised - reserved, and 0 while the intake is not open
 
 free is the least room under any of its limits. promised is charged to sandboxes that run and
-not yet touched by them; what they have touched is used.`,
+not yet touched by them; what they have touched is used.
+
+Without a HOST it asks the agent of this machine at its socket, and no replica.`,
 		Example: `  plimsoll host show host-1
-  plimsoll host show host-1 -o json`,
-		Args: cobra.ExactArgs(1),
+  plimsoll host show host-1 -o json
+  plimsoll host show`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, _, err := a.connect()
-			if err != nil {
-				return err
-			}
-			h, err := c.Host(cmd.Context(), args[0])
+			h, err := a.lookAtHost(cmd.Context(), args)
 			switch {
 			case err != nil:
 				return err
@@ -109,6 +109,22 @@ not yet touched by them; what they have touched is used.`,
 		ValidArgsFunction: a.completeHosts,
 	}
 	return group(&cobra.Command{Use: "host", Short: "Look at one host", Example: "  plimsoll host show host-1"}, show)
+}
+
+func (a *app) lookAtHost(ctx context.Context, args []string) (*api.Host, error) {
+	if len(args) == 0 {
+		seam, err := a.seam()
+		if err != nil {
+			return nil, err
+		}
+		h, err := seam.Show(ctx)
+		return &h, atSeam(seam, err)
+	}
+	c, _, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	return c.Host(ctx, args[0])
 }
 
 // completeHosts offers the hosts' names, where a server is found.

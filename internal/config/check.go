@@ -102,6 +102,9 @@ func (r *report) checkHost(l *Local) {
 	if h.Socket != "" && !isAbsolute(h.Socket) {
 		r.relation([]string{"host.socket"}, "%q is no absolute path; write it from the root, as in /run/plimsoll/agent.sock", short(h.Socket))
 	}
+	if h.ReserveGroup != "" {
+		r.checkName("host.reserve_group", h.ReserveGroup)
+	}
 	if n := len(l.AgentSocket()); n > maxSocket {
 		r.relation([]string{"host.socket", "data_dir"}, "the agent's socket has a path of %d bytes and the kernel takes %d; set host.socket to a shorter one", n, maxSocket)
 	}

@@ -59,7 +59,8 @@ type Host struct {
 	PSI              PSI               `yaml:"psi"`
 	Dwell            time.Duration     `yaml:"dwell"`
 	MaxDwell         time.Duration     `yaml:"max_dwell"`
-	Socket           string            `yaml:"socket"` // "": agent.sock in the data directory; see Local.AgentSocket
+	Socket           string            `yaml:"socket"`        // "": agent.sock in the data directory; see Local.AgentSocket
+	ReserveGroup     string            `yaml:"reserve_group"` // "": root and the agent's user alone reserve at the socket
 }
 
 // PSI are the marks of the kernel's pressure figures.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/plimsoll-project/plimsoll/internal/agent"
+	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 	"github.com/plimsoll-project/plimsoll/ticket"
@@ -40,11 +41,16 @@ func (u *Up) startAgent(ctx, late context.Context, parts *errgroup.Group) error 
 	if err != nil {
 		return fmt.Errorf("derive the host's keys: %w", err)
 	}
+	group, err := groupOf(local.Host.ReserveGroup)
+	if err != nil {
+		return err
+	}
 	u.agent, err = agent.New(ctx, agent.Config{
 		Host: local.HostConfig(runtime.NumCPU(), nil), Budget: local.Host.Budget,
 		Dir: local.DataDir, Socket: local.AgentSocket(),
 		SampleLimits: local.Host.SampleLimits, SampleSandboxes: local.Host.SampleSandboxes,
-		Machine: u.machine, Driver: u.driver, Keys: keys, Register: u.register, Log: u.Log,
+		Machine: u.machine, Driver: u.driver, Keys: keys, Register: u.register, ReserveGroup: group,
+		Show: control.ShowHost, Log: u.Log,
 	})
 	if err != nil {
 		return err
