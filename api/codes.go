@@ -36,6 +36,9 @@ const (
 	InvalidConfig      Code = "invalid_config"
 	Internal           Code = "internal"
 	OverCeiling        Code = "over_ceiling"
+	HostStateConflict  Code = "host_state"
+	JoinRejected       Code = "join_rejected"
+	HostIsBuried       Code = "host_buried"
 )
 
 // Scope says whose no it is.
@@ -106,6 +109,9 @@ var table = [...]Meaning{
 	{InvalidConfig, 422, Never, ScopeRequest, false, "the configuration is not valid", "correct the lines that are named; the old one stays in force"},
 	{Internal, 500, Never, ScopeFleet, true, "an internal error", "see the server's log by the decision id"},
 	{OverCeiling, 409, Never, ScopeFleet, false, "the caps would sum to more than the ceiling", "lower the cap of another pool first, ask for less, or raise the ceiling"},
+	{HostStateConflict, 409, Never, ScopeHost, false, "the host's state does not allow this", "do what is named first"},
+	{JoinRejected, 403, NotAllowed, ScopeRequest, false, "the join token does not admit this host", "make one with plimsoll host token create"},
+	{HostIsBuried, 403, NotAllowed, ScopeHost, false, "the host was buried, and its credential is void", "join anew, with a token of plimsoll host token create"},
 }
 
 // Table returns every row, in the order in which the codes were added.

@@ -124,6 +124,30 @@ func (e HostPinMode) Valid() bool {
 	}
 }
 
+// Defines values for HostState.
+const (
+	HostStateActive   HostState = "active"
+	HostStateBuried   HostState = "buried"
+	HostStateCordoned HostState = "cordoned"
+	HostStateDraining HostState = "draining"
+)
+
+// Valid indicates whether the value is a known member of the HostState enum.
+func (e HostState) Valid() bool {
+	switch e {
+	case HostStateActive:
+		return true
+	case HostStateBuried:
+		return true
+	case HostStateCordoned:
+		return true
+	case HostStateDraining:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Intake.
 const (
 	IntakeCordoned Intake = "cordoned"
@@ -662,8 +686,14 @@ type Host struct {
 	// BindingLimit The name of that limit.
 	BindingLimit string `json:"binding_limit,omitempty"`
 
+	// BuriedAt When it was buried, if it was.
+	BuriedAt *time.Time `json:"buried_at,omitempty"`
+
 	// CommittedMB Configured over its sandboxes, MiB.
 	CommittedMB int64 `json:"committed_mb"`
+
+	// Connected This replica has a connection to it.
+	Connected bool `json:"connected,omitempty"`
 
 	// CPUTotal Cores.
 	CPUTotal float64 `json:"cpu_total,omitempty"`
@@ -671,7 +701,7 @@ type Host struct {
 	// CPUUsed Cores in use.
 	CPUUsed float64 `json:"cpu_used,omitempty"`
 
-	// Endpoint Where its boot seam is to be found.
+	// Endpoint Where replicas dial its agent; absent for one in a replica's own process.
 	Endpoint string `json:"endpoint,omitempty"`
 
 	// Enforcement Whether the host's no binds: `enforce` refuses; `shadow` decides and lets pass; `observe` only
@@ -711,8 +741,14 @@ type Host struct {
 	// reserve; `committed` what was configured. Stateful ones are always charged what was configured.
 	Mode ChargeMode `json:"mode"`
 
+	// NotConnected Why not.
+	NotConnected string `json:"not_connected,omitempty"`
+
 	// PSISomeAvg10 Share of the last 10 s in which some task waited for memory, in percent.
 	PSISomeAvg10 float64 `json:"psi_some_avg10"`
+
+	// RegisteredAt When its life began.
+	RegisteredAt *time.Time `json:"registered_at,omitempty"`
 
 	// Reservations How many reservations are open.
 	Reservations int64 `json:"reservations"`
@@ -732,11 +768,77 @@ type Host struct {
 	// Starts Boots in progress, and those in line for one.
 	Starts Starts `json:"starts"`
 
+	// State What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
+	// `buried`: nothing runs there, and it has to join anew.
+	State HostState `json:"state"`
+
 	// UnresidentMB Charged to the running and not yet touched by them, MiB.
 	UnresidentMB int64 `json:"unresident_mb"`
 
 	// Version The agent's version.
 	Version string `json:"version,omitempty"`
+}
+
+// HostChange What became of a host, and what the store still has there.
+type HostChange struct {
+	ID string `json:"id"`
+
+	// Lost Admissions that a bury ended.
+	Lost int64 `json:"lost,omitempty"`
+
+	// Releasing Admissions that were given back and still run.
+	Releasing int64 `json:"releasing"`
+
+	// Running Admissions that run.
+	Running int64 `json:"running"`
+
+	// State What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
+	// `buried`: nothing runs there, and it has to join anew.
+	State HostState `json:"state"`
+
+	// Unbooted Admissions that have not booted.
+	Unbooted int64 `json:"unbooted"`
+
+	// Warning What is in force, but not yet everywhere.
+	Warning string `json:"warning,omitempty"`
+
+	// Was What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
+	// `buried`: nothing runs there, and it has to join anew.
+	Was HostState `json:"was"`
+}
+
+// HostDeedRequest defines model for HostDeedRequest.
+type HostDeedRequest struct {
+	// Reason Why, for whoever reads the audit. Needed to drain and to bury.
+	Reason string `json:"reason,omitempty"`
+}
+
+// HostEndpoint Where its agent listens for replicas, host:port.
+//
+// Examples: 10.0.3.17:7071
+type HostEndpoint = string
+
+// HostJoinRequest defines model for HostJoinRequest.
+type HostJoinRequest struct {
+	// Endpoint Where its agent listens for replicas, host:port.
+	//
+	// Examples: 10.0.3.17:7071
+	Endpoint HostEndpoint `json:"endpoint"`
+
+	// Host A name of the configuration, or of a host.
+	//
+	// Examples: agent
+	Host Name `json:"host"`
+
+	// JoinToken Secret.
+	JoinToken string `json:"join_token"`
+}
+
+// HostJoined defines model for HostJoined.
+type HostJoined struct {
+	// Credential Secret, and shown this once. The bearer token of `register`.
+	Credential string `json:"credential"`
+	Host       string `json:"host"`
 }
 
 // HostList defines model for HostList.
@@ -758,6 +860,41 @@ type HostPin struct {
 // HostPinMode `require` takes no other host; `prefer` tries this one first.
 type HostPinMode string
 
+// HostRegistered defines model for HostRegistered.
+type HostRegistered struct {
+	// Incarnation The life to go on with.
+	Incarnation int64 `json:"incarnation"`
+
+	// Keys The keys file of one audience. Secret.
+	Keys AudienceKeysFile `json:"keys"`
+
+	// Replicas Addresses of the API of those that lately said that they are up, by id.
+	Replicas []string `json:"replicas"`
+
+	// State What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
+	// `buried`: nothing runs there, and it has to join anew.
+	State HostState `json:"state"`
+}
+
+// HostRegistration defines model for HostRegistration.
+type HostRegistration struct {
+	// Endpoint Where its agent listens for replicas, host:port.
+	//
+	// Examples: 10.0.3.17:7071
+	Endpoint HostEndpoint `json:"endpoint"`
+
+	// Incarnation The life that it goes on with; 0 for a new one. One that is not the newest is followed by a
+	// new one.
+	Incarnation int64 `json:"incarnation"`
+
+	// Version The agent's version.
+	Version string `json:"version"`
+}
+
+// HostState What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
+// `buried`: nothing runs there, and it has to join anew.
+type HostState string
+
 // Identity defines model for Identity.
 type Identity struct {
 	// Audiences Whose tickets it may redeem.
@@ -774,6 +911,46 @@ type Identity struct {
 // Intake Whether the host takes more, and if not, why: `pressure` opens again by itself, `cordoned` and
 // `draining` are an operator's word.
 type Intake string
+
+// JoinToken defines model for JoinToken.
+type JoinToken struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The consumer that made it.
+	CreatedBy string    `json:"created_by"`
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Host The only host that may use it.
+	Host   string     `json:"host,omitempty"`
+	ID     string     `json:"id"`
+	UsedAt *time.Time `json:"used_at,omitempty"`
+
+	// UsedBy The host that joined with it.
+	UsedBy string `json:"used_by,omitempty"`
+}
+
+// JoinTokenList defines model for JoinTokenList.
+type JoinTokenList struct {
+	Tokens []JoinToken `json:"tokens"`
+}
+
+// JoinTokenMade defines model for JoinTokenMade.
+type JoinTokenMade struct {
+	// JoinToken Secret, and shown this once.
+	JoinToken string    `json:"join_token"`
+	Token     JoinToken `json:"token"`
+}
+
+// JoinTokenRequest defines model for JoinTokenRequest.
+type JoinTokenRequest struct {
+	// ForMS How long it may be used, in milliseconds.
+	ForMS *int64 `json:"for_ms,omitempty"`
+
+	// Host A name of the configuration, or of a host.
+	//
+	// Examples: agent
+	Host Name `json:"host,omitempty"`
+}
 
 // Key The consumer's own name for one execution.
 //
@@ -1442,6 +1619,27 @@ type CreateAdmissionJSONRequestBody = AdmissionRequest
 
 // PutConfigJSONRequestBody defines body for PutConfig for application/json ContentType.
 type PutConfigJSONRequestBody = ConfigChange
+
+// BuryHostJSONRequestBody defines body for BuryHost for application/json ContentType.
+type BuryHostJSONRequestBody = HostDeedRequest
+
+// CordonHostJSONRequestBody defines body for CordonHost for application/json ContentType.
+type CordonHostJSONRequestBody = HostDeedRequest
+
+// DrainHostJSONRequestBody defines body for DrainHost for application/json ContentType.
+type DrainHostJSONRequestBody = HostDeedRequest
+
+// RegisterHostJSONRequestBody defines body for RegisterHost for application/json ContentType.
+type RegisterHostJSONRequestBody = HostRegistration
+
+// UncordonHostJSONRequestBody defines body for UncordonHost for application/json ContentType.
+type UncordonHostJSONRequestBody = HostDeedRequest
+
+// JoinHostJSONRequestBody defines body for JoinHost for application/json ContentType.
+type JoinHostJSONRequestBody = HostJoinRequest
+
+// CreateJoinTokenJSONRequestBody defines body for CreateJoinToken for application/json ContentType.
+type CreateJoinTokenJSONRequestBody = JoinTokenRequest
 
 // HoldPoolJSONRequestBody defines body for HoldPool for application/json ContentType.
 type HoldPoolJSONRequestBody = PoolHoldRequest

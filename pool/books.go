@@ -29,8 +29,10 @@ type Books interface {
 	Pulse() Pulse
 	// PutPulse stores it.
 	PutPulse(p Pulse)
-	// Leases says when each registered host was last heard; asked by Sweep alone.
+	// Leases says when each registered host was last heard that is not buried; asked by Sweep alone.
 	Leases() map[string]Time
+	// Buried names the hosts that an operator buried; asked by Sweep alone.
+	Buried() []string
 	// Quota is the most slots that a tenant may hold, Unlimited for none.
 	Quota(tenant string) int64
 	// Use counts the slots that a tenant holds, in all pools; asked only of tenants with a quota.

@@ -23,12 +23,13 @@ type memory struct {
 	overrides map[string]Override // pool -> set by an operator
 	pulse     Pulse
 	leases    map[string]Time // host -> last heard
+	buried    map[string]bool // host -> it is
 }
 
 func newMemory() *memory {
 	return &memory{
 		rows: map[string]*Row{}, warm: map[string]*Row{}, byKey: map[[2]string]string{}, place: map[string]int64{},
-		freed: map[string]int64{}, overrides: map[string]Override{}, leases: map[string]Time{},
+		freed: map[string]int64{}, overrides: map[string]Override{}, leases: map[string]Time{}, buried: map[string]bool{},
 	}
 }
 
@@ -71,6 +72,8 @@ func (m *memory) Pulse() Pulse {
 func (m *memory) PutPulse(p Pulse) { m.pulse = p }
 
 func (m *memory) Leases() map[string]Time { return m.leases }
+
+func (m *memory) Buried() []string { return slices.Sorted(maps.Keys(m.buried)) }
 
 func (m *memory) Quota(tenant string) int64 {
 	if q, ok := m.settings.Quotas[tenant]; ok {

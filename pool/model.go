@@ -63,6 +63,21 @@ func (m *Model) Freed() map[string]int64 { return maps.Clone(m.mem.freed) }
 // HearHost renews a host's lease.
 func (m *Model) HearHost(name string) { m.mem.leases[name] = m.mem.now }
 
+// HeardSince says since when somebody could hear without a gap, as the pulse was last written.
+func (m *Model) HeardSince() Time { return m.mem.pulse.HeardSince }
+
+// BuryHost takes a host for gone, with all that it holds.
+func (m *Model) BuryHost(name string) {
+	delete(m.mem.leases, name)
+	m.mem.buried[name] = true
+}
+
+// AdmitHost takes a host for a new one; its lease begins.
+func (m *Model) AdmitHost(name string) {
+	delete(m.mem.buried, name)
+	m.HearHost(name)
+}
+
 // Next takes a number from the store's sequence.
 func (m *Model) Next() int64 { return m.mem.Next() }
 

@@ -112,7 +112,8 @@ type host struct {
 
 	heard                 bool // since this table began
 	standing              Reason
-	intake                Intake
+	intake                Intake // its own word
+	ordered               Intake // the operator's, which stands above it
 	mode                  gate.Mode
 	stream                bool
 	setAside              bool // memory, for a waiter

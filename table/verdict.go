@@ -107,7 +107,7 @@ func (t *Table) Observe(v *Verdict, receivedAt time.Duration) (bool, error) {
 	if err == nil {
 		t.join(i, v.Labels)
 	}
-	t.heardFrom(i, receivedAt, standingOf(h.intake, err))
+	t.heardFrom(i, receivedAt, standingOf(h.strictest(), err))
 	return err == nil, err
 }
 

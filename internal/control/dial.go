@@ -3,7 +3,7 @@ package control
 import (
 	"context"
 
-	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/registry"
 )
 
 // Dialer opens one connection to a registered host's agent.
@@ -19,12 +19,12 @@ type Conn interface {
 }
 
 // HostState is an operator's word on a host, the same for every replica.
-type HostState = pool.HostState
+type HostState = registry.State
 
 // The states. A buried host is forgotten; nothing else forgets one.
 const (
-	HostActive   = pool.HostActive
-	HostCordoned = pool.HostCordoned
-	HostDraining = pool.HostDraining
-	HostBuried   = pool.HostBuried
+	HostActive   = registry.Active
+	HostCordoned = registry.Cordoned
+	HostDraining = registry.Draining
+	HostBuried   = registry.Buried
 )

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/hint"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/registry"
 	"github.com/plimsoll-project/plimsoll/table"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
@@ -58,12 +59,14 @@ type Gateway struct {
 	stopping    chan struct{} // closed by Stop
 	sweep       sweeper
 	reports     reports
+	looks       chan struct{} // holds one while somebody wants the registry read
 
 	mu    sync.Mutex           // guards what follows; never held across I/O
 	table *table.Table         // picks; charged by unanswered reserves
 	hosts map[string]*attached // host id -> its agent and last word
 	keys  map[string]ticket.AudienceKeys
 	rates map[string]*rate // pool -> slots freed
+	known known
 }
 
 // loaded is the configuration in force.
@@ -74,7 +77,7 @@ type loaded struct {
 
 // attached is one agent and the last frame heard of it.
 type attached struct {
-	link    Link
+	link    Link // nil: not connected at this moment
 	verdict host.Verdict
 	heardAt time.Duration
 	heard   bool
@@ -88,6 +91,8 @@ func New(o Options) (*Gateway, error) {
 		table:    table.New(o.Table),
 		hosts:    map[string]*attached{},
 		rates:    map[string]*rate{},
+		looks:    make(chan struct{}, 1),
+		known:    known{hosts: map[string]registry.Host{}, why: map[string]string{}},
 	}
 	return g, g.SetKeys(o.Keys)
 }

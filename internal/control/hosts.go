@@ -20,12 +20,21 @@ const (
 	vacateAgainAfter = time.Second
 )
 
-// Attach lets the gateway place on a host and hear it, until ctx ends.
+// Attach lets the gateway place on a host and hear it, until ctx ends or the feed does. What was
+// heard of the host before stands, with its age.
 func (g *Gateway) Attach(ctx context.Context, link Link, feed Feed) error {
 	g.mu.Lock()
-	g.hosts[link.ID()] = &attached{link: link}
-	g.table.Register(table.Registration{Host: link.ID()})
+	a := g.hosts[link.ID()]
+	if a == nil {
+		a = &attached{}
+		g.hosts[link.ID()] = a
+	}
+	a.link = link
+	if !g.isBuried(link.ID()) {
+		g.table.Register(table.Registration{Host: link.ID()})
+	}
 	g.mu.Unlock()
+	defer g.detach(a, link)
 	if v, err := link.Verdict(ctx); err == nil {
 		g.observe(v)
 	}
@@ -33,18 +42,37 @@ func (g *Gateway) Attach(ctx context.Context, link Link, feed Feed) error {
 	return t.run(ctx, feed)
 }
 
+// detach lets nothing be asked of a host that cannot be asked. Its lease and what it holds go by
+// much longer clocks.
+func (g *Gateway) detach(a *attached, link Link) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a.link == link {
+		a.link = nil
+		g.table.Mute(link.ID())
+	}
+}
+
 // observe takes a host's word into the table. News of room wakes those who wait for a host.
 func (g *Gateway) observe(v host.Verdict) {
 	now := g.Now()
 	tv := tableVerdict(v)
 	g.mu.Lock()
+	if g.isBuried(v.Host) {
+		g.mu.Unlock()
+		return
+	}
 	taken, err := g.table.Observe(&tv, now)
 	news := false
 	if a := g.hosts[v.Host]; a != nil && taken {
 		news = roomier(&v, &a.verdict)
 		a.verdict, a.heardAt, a.heard = v, now, true
 	}
+	disobeys := g.disobeys(&v)
 	g.mu.Unlock()
+	if disobeys {
+		g.lookAtHosts() // and tell it, by a word that is newer than its own
+	}
 	if err != nil && v.Limit > 0 { // one that was not measured yet is no false report
 		g.Metrics.InvalidReports.Inc()
 		g.Log.Debug("report not taken", "host", v.Host, "err", err)
@@ -83,8 +111,11 @@ func (g *Gateway) link(id string) (l Link, last host.Verdict, silent bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	a := g.hosts[id]
-	if a == nil {
+	switch {
+	case a == nil:
 		return nil, host.Verdict{}, true
+	case a.link == nil || g.isBuried(id):
+		return nil, a.verdict, true
 	}
 	return a.link, a.verdict, !a.heard || g.Now()-a.heardAt >= g.silentAfter()
 }

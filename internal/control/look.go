@@ -14,60 +14,6 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/config"
 )
 
-// Hosts lists the hosts with what each may still promise.
-func (g *Gateway) Hosts(ctx context.Context) ([]api.Host, error) {
-	out := []api.Host{}
-	for _, link := range g.links() {
-		h, err := g.host(ctx, link)
-		if err != nil {
-			h = g.lastWord(link.ID()) // heard or not, it is there
-		}
-		h.Sandboxes = nil
-		out = append(out, h)
-	}
-	return out, nil
-}
-
-// Host shows one host's arithmetic.
-func (g *Gateway) Host(ctx context.Context, id string) (api.Host, error) {
-	link, _, _ := g.link(id)
-	if link == nil {
-		return api.Host{}, api.Refuse(api.NotFound, "no host %s is registered", id)
-	}
-	return g.host(ctx, link)
-}
-
-func (g *Gateway) host(ctx context.Context, link Link) (api.Host, error) {
-	v, err := link.View(ctx)
-	if err != nil {
-		g.Log.Warn("host not seen", "host", link.ID(), "err", err)
-		return api.Host{}, api.Refuse(api.HostSilent, "host %s did not answer", link.ID())
-	}
-	h := showHost(v, g.Wall())
-	h.HeardMSAgo = g.heardAgo(link.ID())
-	return h, nil
-}
-
-// heardAgo is the age of a host's newest word; nil before the first.
-func (g *Gateway) heardAgo(id string) *int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	a := g.hosts[id]
-	if !a.heard {
-		return nil
-	}
-	ms := (g.Now() - a.heardAt).Milliseconds()
-	return &ms
-}
-
-// lastWord shows a host that does not answer as it was last heard.
-func (g *Gateway) lastWord(id string) api.Host {
-	_, v, _ := g.link(id)
-	h := showHost(host.View{Config: host.Config{ID: id, Mode: v.Mode, Labels: v.Labels}, Verdict: v}, g.Wall())
-	h.FreeMB, h.HeardMSAgo = v.Free.FloorMiB(), g.heardAgo(id)
-	return h
-}
-
 // showHost says a view in the units of the wire: what a host has is rounded down, what it
 // must give up.
 func showHost(v host.View, wall time.Time) api.Host {

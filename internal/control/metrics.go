@@ -186,13 +186,15 @@ func gauge(d *prometheus.Desc, v float64, label string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label)
 }
 
-// links returns every attached agent, by id.
+// links returns every agent that is connected, by id.
 func (g *Gateway) links() []Link {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	out := make([]Link, 0, len(g.hosts))
 	for _, id := range sortedKeys(g.hosts) {
-		out = append(out, g.hosts[id].link)
+		if a := g.hosts[id]; a.link != nil && !g.isBuried(id) {
+			out = append(out, a.link)
+		}
 	}
 	return out
 }

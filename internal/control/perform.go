@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/registry"
 	"github.com/plimsoll-project/plimsoll/table"
 )
 
@@ -209,6 +210,9 @@ func (d *driving) keep(ctx context.Context, e admission.Effect) admission.Event 
 		return admission.Kept{Unknown: true}
 	}
 	g.observe(answer.Verdict)
+	if g.stateOf(e.Host) == registry.Draining {
+		answer.Verdict.Intake = host.IntakeDraining // told yet or not
+	}
 	return admission.Kept{Row: row, Answer: answer}
 }
 

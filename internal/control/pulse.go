@@ -54,6 +54,7 @@ func (g *Gateway) wakeUntil(ctx context.Context, tick <-chan time.Time) bool {
 			return true
 		case <-g.Store.Freed():
 			g.wakes.wake()
+			g.lookAtHosts()
 			if look == nil {
 				look = time.After(lookAfter)
 			}

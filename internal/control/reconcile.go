@@ -191,18 +191,15 @@ func (r *reconciling) tidy(ctx context.Context, rows []pool.Row) error {
 	if err != nil {
 		return err
 	}
-	leases := map[string]pool.Time{}
-	for _, h := range hosts {
-		leases[h.ID] = h.HeardAt
-	}
+	heard, buried := leases(hosts)
 	var limits map[string]pool.Limits
 	if fleet := g.Fleet(); fleet != nil {
 		limits = fleet.Settings().Pools
 	}
-	dead := pool.Dead(leases, pulse.At, pulse)
+	gone := pool.Gone{Dead: pool.Dead(heard, pulse.At, pulse), Buried: buried}
 	first := len(r.findings)
 	for i := range rows {
-		if why := pool.Look(&rows[i], pulse.At, pulse, limits[rows[i].Pool], dead); why != pool.Tidy {
+		if why := pool.Look(&rows[i], pulse.At, pulse, limits[rows[i].Pool], gone); why != pool.Tidy {
 			f := finding(string(why), rows[i].Host, &rows[i])
 			f.Deed = "sweep it"
 			r.found(f)

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/registry"
 	"github.com/plimsoll-project/plimsoll/table"
 )
 
@@ -140,7 +141,7 @@ func (g *Gateway) withoutHosts(name string) bool {
 func (g *Gateway) possible(ask *gate.Ask, pin *table.PickOptions) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if pin.Require != "" && g.hosts[pin.Require] == nil {
+	if _, known := g.table.Lookup(pin.Require); pin.Require != "" && !known {
 		return api.Refuse(api.Infeasible, "host %s is not registered", pin.Require)
 	}
 	if g.table.Len() == 0 {
@@ -154,8 +155,13 @@ func (g *Gateway) possible(ask *gate.Ask, pin *table.PickOptions) error {
 
 // anyUnmeasured says whether some host has not told its limits yet; g.mu must be held.
 func (g *Gateway) anyUnmeasured() bool {
-	for _, a := range g.hosts {
-		if a.verdict.Limit == 0 {
+	for id, a := range g.hosts {
+		if a.verdict.Limit == 0 && g.known.hosts[id].Bounds.MaxAsk == 0 && !g.isBuried(id) {
+			return true
+		}
+	}
+	for id, h := range g.known.hosts {
+		if h.Bounds.MaxAsk == 0 && g.hosts[id] == nil && h.State != registry.Buried {
 			return true
 		}
 	}

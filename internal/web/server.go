@@ -39,7 +39,7 @@ func (s *Server) Handler() http.Handler {
 	})
 	HandlerWithOptions(strict, StdHTTPServerOptions{
 		BaseRouter:       mux,
-		Middlewares:      []MiddlewareFunc{s.strictBody, s.authenticated},
+		Middlewares:      []MiddlewareFunc{s.strictBody, s.allowed},
 		ErrorHandlerFunc: s.badRequest,
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })

@@ -255,6 +255,8 @@ func TestEveryCode(t *testing.T) {
 	t.Run("operations", testOperationCodes)
 	t.Run("running", TestRunning)
 	t.Run("tickets", TestTicketReasons)
+	t.Run("joining", TestJoining)
+	t.Run("states", TestHostStates)
 	for _, m := range api.Table() {
 		if !everySeen[m.Code] {
 			t.Errorf("%s was never said", m.Code)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/registry"
 )
 
 // Memory is pool.Model as a control.Store: the specification itself, for comparison, and
@@ -21,14 +22,16 @@ type Memory struct {
 	configs  []control.Config // of generation 1 and on
 	deeds    []control.Deed
 	replicas map[string]control.Replica
-	hosts    map[string]control.HostLease
+	hosts    map[string]registry.Host
+	tokens   map[registry.Digest]registry.Token
+	version  int64 // of the registry
 }
 
 var _ control.Store = (*Memory)(nil)
 
 // NewMemory returns an empty store that is dated by clock.
 func NewMemory(clock func() pool.Time) *Memory {
-	return &Memory{clock: clock, model: pool.NewModel(), replicas: map[string]control.Replica{}, hosts: map[string]control.HostLease{}}
+	return &Memory{clock: clock, model: pool.NewModel(), replicas: map[string]control.Replica{}, hosts: map[string]registry.Host{}, tokens: map[registry.Digest]registry.Token{}}
 }
 
 // in takes the lock and moves the clock.
@@ -195,7 +198,7 @@ func (m *Memory) Sweep(context.Context) ([]pool.Row, error) {
 func (m *Memory) Pulse(_ context.Context, heard []string) (pool.Pulse, error) {
 	defer m.in()()
 	for _, name := range heard {
-		if h, ok := m.hosts[name]; ok {
+		if h, ok := m.hosts[name]; ok && h.State != registry.Buried {
 			h.HeardAt = m.model.Now()
 			m.hosts[name] = h
 			m.model.HearHost(name)
@@ -226,16 +229,6 @@ func (m *Memory) Replicas(context.Context) ([]control.Replica, error) {
 		if r := m.replicas[id]; m.model.Now().Since(r.HeardAt) < time.Hour {
 			out = append(out, r)
 		}
-	}
-	return out, nil
-}
-
-// Hosts implements control.Store.
-func (m *Memory) Hosts(context.Context) ([]control.HostLease, error) {
-	defer m.in()()
-	var out []control.HostLease
-	for _, id := range slices.Sorted(maps.Keys(m.hosts)) {
-		out = append(out, m.hosts[id])
 	}
 	return out, nil
 }
@@ -279,15 +272,6 @@ func matches(f control.Filter, r pool.Row) bool {
 func (m *Memory) Lines(context.Context) ([]pool.Line, error) {
 	defer m.in()()
 	return m.model.Lines(), nil
-}
-
-// Register implements control.Store.
-func (m *Memory) Register(_ context.Context, host string) (int64, error) {
-	defer m.in()()
-	n := m.model.Next()
-	m.hosts[host] = control.HostLease{ID: host, Incarnation: n, HeardAt: m.model.Now()}
-	m.model.HearHost(host)
-	return n, nil
 }
 
 // Config implements control.Store.

@@ -58,6 +58,8 @@ func Compare(t *testing.T, fresh func(testing.TB) Opened) {
 			"end": p.end, "sweep": p.sweep, "advance": p.advance, "register": p.register, "configure": p.configure, "": p.compare,
 			"hear": p.hear, "redeem": p.redeem, "redeem again": p.redeem, "seen": p.seen, "stand": p.stand, "reopen": p.reopen,
 			"return": p.comeBack, "override": p.override, "resume": p.resume, "pulse": p.pulse, "live on": p.liveOn, "attest": p.attest,
+			"issue join": p.issueJoin, "revoke join": p.revokeJoin, "join": p.join, "join again": p.join, "register host": p.registerHost,
+			"set host state": p.setHostState, "set host state again": p.setHostState, "describe": p.describe,
 		})
 	})
 }
@@ -91,6 +93,8 @@ func (p *pair) compare(t *rapid.T) {
 	p.both("hosts", func(ctx context.Context, s control.Store) (any, error) { return s.Hosts(ctx) })
 	p.both("replicas", func(ctx context.Context, s control.Store) (any, error) { return s.Replicas(ctx) })
 	p.both("audit", func(ctx context.Context, s control.Store) (any, error) { return s.Audit(ctx, 3) })
+	p.both("version", func(ctx context.Context, s control.Store) (any, error) { return s.HostsVersion(ctx) })
+	p.both("join tokens", func(ctx context.Context, s control.Store) (any, error) { return s.JoinTokens(ctx) })
 	p.both("configs", func(ctx context.Context, s control.Store) (any, error) { return s.Configs(ctx, 2) })
 }
 
