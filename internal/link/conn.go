@@ -19,6 +19,7 @@ import (
 // Conn is the replica's end of one stream: the host's agent, as control sees it.
 type Conn struct {
 	host, replica string
+	pace          pace
 	incarnation   int64
 	stream        *connect.BidiStreamForClient[agentv1.ReplicaFrame, agentv1.AgentFrame]
 	ctx           context.Context // ends with the stream; its cause says why
@@ -47,7 +48,7 @@ type result struct {
 }
 
 func (c *Conn) start() {
-	c.watchdog = time.AfterFunc(silentAfter, func() { c.end(ErrSilent) })
+	c.watchdog = time.AfterFunc(c.pace.silent, func() { c.end(ErrSilent) })
 	c.done.Go(func() { c.end(c.read()) })
 	c.done.Go(func() { c.end(c.write()) })
 	context.AfterFunc(c.ctx, func() {
@@ -172,7 +173,7 @@ func (c *Conn) signal() {
 
 // write sends what is in line, all of it in one frame, and a heartbeat when nothing is.
 func (c *Conn) write() error {
-	beat := time.NewTicker(beatEvery)
+	beat := time.NewTicker(c.pace.beat)
 	defer beat.Stop()
 	for {
 		select {
@@ -208,7 +209,7 @@ func (c *Conn) read() error {
 		if err != nil {
 			return err
 		}
-		c.watchdog.Reset(silentAfter)
+		c.watchdog.Reset(c.pace.silent)
 		if err := c.hear(f); err != nil {
 			return err
 		}

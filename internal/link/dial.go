@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,6 +32,8 @@ type DialerOptions struct {
 	TLS     *tls.Config    // nil: plaintext, which is for the loopback alone; see Identity
 	// Acknowledged is called when a host holds other keys than before; nil: nobody asks.
 	Acknowledged func()
+
+	pace pace // zero: as it should be
 }
 
 // Dialer opens streams to agents, and keeps the hosts that are connected in step with the
@@ -45,6 +48,7 @@ type Dialer struct {
 
 // NewDialer returns a dialer with no connection.
 func NewDialer(o DialerOptions) *Dialer {
+	o.pace = o.pace.orDefault()
 	return &Dialer{DialerOptions: o, ring: o.Keys, conns: map[*Conn]bool{}}
 }
 
@@ -99,7 +103,9 @@ func (d *Dialer) address(endpoint string) (string, error) {
 		rest = endpoint
 	}
 	rest = strings.TrimSuffix(rest, "/")
-	if _, _, err := net.SplitHostPort(rest); err != nil || found && scheme != "http" && scheme != "https" {
+	host, port, err := net.SplitHostPort(rest)
+	if _, number := strconv.ParseUint(port, 10, 16); err != nil || number != nil || host == "" || strings.ContainsAny(host, "/?#@ ") ||
+		found && scheme != "http" && scheme != "https" {
 		return "", errors.New("its endpoint is no host:port, nor such an URL; register it with another")
 	}
 	switch {
@@ -138,7 +144,7 @@ func (d *Dialer) allowed(a netip.Addr) error {
 
 func (d *Dialer) newConn(hostID, address string) *Conn {
 	c := &Conn{
-		host: hostID, replica: d.Replica, feed: agent.NewFeed(), wake: make(chan struct{}, 1),
+		host: hostID, replica: d.Replica, pace: d.pace, feed: agent.NewFeed(), wake: make(chan struct{}, 1),
 		calls: map[uint64]chan<- result{}, heldOnce: make(chan struct{}), words: listener{host: hostID},
 	}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
@@ -180,7 +186,7 @@ func (d *Dialer) transport(hostID, address string) (transport *http.Transport, h
 	protocols := new(http.Protocols)
 	transport = &http.Transport{
 		Protocols: protocols, MaxConnsPerHost: 1, DisableCompression: true,
-		HTTP2: &http.HTTP2Config{MaxReadFrameSize: 16 << 10, SendPingTimeout: pingAfter, PingTimeout: pingWithin},
+		HTTP2: &http.HTTP2Config{MaxReadFrameSize: 16 << 10, SendPingTimeout: d.pace.ping, PingTimeout: d.pace.pong},
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return keep(d.dialTCP(ctx, address))
 		},

@@ -77,6 +77,7 @@ func (k *Keys) Take(stream any, file []byte) (ids []string, err error) {
 		return k.keys.IDs(), err
 	}
 	if stream != nil {
+		k.name(k.live[stream])
 		k.live[stream] = fresh.IDs()
 	}
 	k.name(fresh.IDs())
@@ -93,8 +94,11 @@ func (k *Keys) Take(stream any, file []byte) (ids []string, err error) {
 func (k *Keys) use(next ticket.AudienceKeys, err error) ([]string, error) {
 	before, err1 := k.keys.EncodeFile()
 	after, err2 := next.EncodeFile()
-	if broken := errors.Join(err, err1, err2); broken != nil && err == nil || bytes.Equal(before, after) {
+	if broken := errors.Join(err1, err2); broken != nil {
 		return k.keys.IDs(), broken
+	}
+	if bytes.Equal(before, after) {
+		return k.keys.IDs(), err
 	}
 	if unwritten := replace(k.path, after); unwritten != nil {
 		return k.keys.IDs(), errors.Join(err, fmt.Errorf("write the host's ticket keys: %w", unwritten))

@@ -7,7 +7,7 @@
 // It decides nothing about room: it carries the agent's own words. What it does decide is who
 // may speak: each end proves itself by an HMAC over the other's nonce, under a key derived
 // for that host alone (proof.go). And it tells when the other end is gone: a connection on
-// which nothing is heard for silentAfter is over, and so are the calls that wait on it, with
+// which nothing is heard for 16 s is over, and so are the calls that wait on it, with
 // an unknown outcome.
 //
 // Worked: 40 reserves that are asked for while a frame is being written go out as one next
@@ -29,15 +29,21 @@ const (
 	Minor = 0
 )
 
-// How soon a dead connection is found, well within the 30 s after which a host is silent: the
-// kernel's word by pings, the process's by heartbeats.
-const (
-	beatEvery   = 5 * time.Second
-	silentAfter = 16 * time.Second
-	pingAfter   = 8 * time.Second
-	pingWithin  = 8 * time.Second
-	helloWithin = 10 * time.Second
-)
+// pace is how soon a dead connection is found, well within the 30 s after which a host is
+// silent: the kernel's word by pings, the process's by heartbeats.
+type pace struct {
+	beat, silent time.Duration // a heartbeat is sent this often; without one for so long it is over
+	ping, pong   time.Duration // a ping is sent after so long without a frame, and waits so long
+}
+
+func (p pace) orDefault() pace {
+	if p == (pace{}) {
+		return pace{beat: 5 * time.Second, silent: 16 * time.Second, ping: 8 * time.Second, pong: 8 * time.Second}
+	}
+	return p
+}
+
+const helloWithin = 10 * time.Second // for a handshake
 
 // Bounds of what one end takes from the other.
 const (

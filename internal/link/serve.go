@@ -40,6 +40,8 @@ type ServerOptions struct {
 	// Stranger is called when a replica and this host hold no ticket key in common: to
 	// register again may mend that. Nil: nobody is told.
 	Stranger func()
+
+	pace pace // zero: as it should be
 }
 
 // Server is the agent's end of the streams.
@@ -57,6 +59,7 @@ const (
 
 // NewServer returns a server; Serve runs it.
 func NewServer(o ServerOptions) *Server {
+	o.pace = o.pace.orDefault()
 	return &Server{ServerOptions: o, unproven: make(chan struct{}, maxUnproven)}
 }
 
@@ -72,7 +75,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		// A client of Go keeps a buffer of this size for each open stream.
 		HTTP2: &http.HTTP2Config{
 			MaxReadFrameSize: 16 << 10, MaxConcurrentStreams: maxStreams,
-			SendPingTimeout: pingAfter, PingTimeout: pingWithin,
+			SendPingTimeout: s.pace.ping, PingTimeout: s.pace.pong,
 		},
 	}
 	if s.TLS == nil {

@@ -55,7 +55,7 @@ func (s *Server) serve(ctx context.Context, conn *connection, stream *connect.Bi
 	ctx, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(ctx, conn.cut)
 	defer stop()
-	watchdog := time.AfterFunc(silentAfter, func() { end(ErrSilent) })
+	watchdog := time.AfterFunc(s.pace.silent, func() { end(ErrSilent) })
 	defer watchdog.Stop()
 	var writing sync.WaitGroup
 	writing.Go(func() { end(w.write(ctx)) })
@@ -70,7 +70,7 @@ func (w *session) read(ctx context.Context, watchdog *time.Timer) error {
 		if err != nil {
 			return gone(err)
 		}
-		watchdog.Reset(silentAfter)
+		watchdog.Reset(w.server.pace.silent)
 		if err := w.take(ctx, f); err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (p *place) look(a *agentv1.Ask) (firm bool, look func(*host.Host)) {
 
 // write gathers whatever there is into the next frame.
 func (w *session) write(ctx context.Context) error {
-	beat := time.NewTicker(beatEvery)
+	beat := time.NewTicker(w.server.pace.beat)
 	defer beat.Stop()
 	w.newest.Incarnation = w.server.Host.Incarnation()
 	for {
