@@ -44,6 +44,7 @@ func (r *report) checkLocal(l *Local) {
 		// It may hold a password, so it is not repeated.
 		r.relation([]string{"store"}, "is no store; write sqlite, sqlite:/absolute/path or postgres://user@host/database")
 	}
+	r.checkWire(l)
 	if l.Host != nil {
 		r.checkHost(l)
 		r.checkSizes(l.Host)

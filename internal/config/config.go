@@ -38,6 +38,30 @@ type Local struct {
 	Store     string `yaml:"store"`      // sqlite, sqlite:/path or postgres://…
 	Keys      string `yaml:"keys"`       // "": keys.json in the data directory; see Local.KeysFile
 	Host      *Host  `yaml:"host"`       // nil: no agent in this process
+	TLS       *TLS   `yaml:"tls"`        // nil: plaintext, which is for the loopback alone
+	Plaintext bool   `yaml:"plaintext"`  // of the API beyond the loopback, as behind a proxy that ends TLS
+	Agents    Agents `yaml:"agents"`     // of a replica
+	Agent     *Agent `yaml:"agent"`      // nil: this process's agent has no replicas elsewhere
+}
+
+// TLS is a process's certificate, and whose it trusts.
+type TLS struct {
+	Cert string `yaml:"cert" must:"name the file of this process's certificate"`
+	Key  string `yaml:"key" must:"name the file of the certificate's private key"`
+	CA   string `yaml:"ca" must:"name the file of the authority that signed the certificates of all replicas and agents"`
+}
+
+// Agents is how a replica reaches the agents of other machines.
+type Agents struct {
+	Allow []string `yaml:"allow"` // addresses and prefixes; empty: the loopback; see Local.AllowedAgents
+}
+
+// Agent is how an agent in a process of its own finds replicas, and they it.
+type Agent struct {
+	Listen        string   `yaml:"listen"`          // for replicas' streams
+	Advertise     string   `yaml:"advertise"`       // "": where it listens
+	Replicas      []string `yaml:"replicas"`        // addresses of the API; any that answers will do
+	JoinTokenFile string   `yaml:"join_token_file"` // needed until the host has its credential
 }
 
 // Host is what a host's agent is set up by.

@@ -72,7 +72,11 @@ func (l *Local) KeysFile() string {
 
 // Address is where others reach the API that listens at an address: as stated, else there.
 func (l *Local) Address(listening net.Addr) string {
-	return cmp.Or(l.Advertise, "http://"+listening.String())
+	scheme := "http://"
+	if l.TLS != nil {
+		scheme = "https://"
+	}
+	return cmp.Or(l.Advertise, scheme+listening.String())
 }
 
 // HostConfig is what package host needs, on a machine with so many cores that carries these

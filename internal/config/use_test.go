@@ -314,6 +314,7 @@ func TestVariables(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	f := parse(t, `
 listen: 0.0.0.0:7070
+plaintext: true
 host: {budget: 2GiB, headroom: 256MiB, dimensions: {sandboxes: 3}}
 fleet:
   default_quota: none
