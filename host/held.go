@@ -13,7 +13,8 @@ import (
 type Held struct {
 	Reserved  []Ref // open reservations
 	Sandboxes []Sandbox
-	Ends      []End // that no replica has written
+	Ends      []End  // that no replica has written
+	Deeds     []Deed // likewise, in the order in which they were done
 }
 
 // Held returns it, in order of ids.
@@ -25,6 +26,10 @@ func (h *Host) Held() Held {
 			held.Reserved = append(held.Reserved, Ref{ID: e.ID, Epoch: e.Gen})
 		}
 	})
+	for _, d := range h.deeds {
+		held.Deeds = append(held.Deeds, d)
+	}
+	slices.SortFunc(held.Deeds, func(a, b Deed) int { return cmp.Compare(a.N, b.N) })
 	slices.SortFunc(held.Reserved, func(a, b Ref) int { return cmp.Compare(a.ID, b.ID) })
 	return held
 }

@@ -21,6 +21,12 @@ type Books interface {
 	Override(pool string) Override
 	// PutOverride stores it.
 	PutOverride(pool string, o Override)
+	// Orders are those of operators that stand.
+	Orders() *Orders
+	// PutOrder stores one; the zero value takes it back.
+	PutOrder(t Target, o Order)
+	// QuotaEnforcement is the configuration's.
+	QuotaEnforcement() Enforcement
 	// Pools names those in force, and Ceiling is what their caps may sum to, Unlimited for
 	// no bound; asked by Override alone.
 	Pools() []string

@@ -19,7 +19,8 @@ type memory struct {
 	seq      int64                // last number of the sequence
 	now      Time
 
-	freed     map[string]int64    // pool -> slots that admissions gave back, ever
+	freed     map[string]int64 // pool -> slots that admissions gave back, ever
+	orders    Orders
 	overrides map[string]Override // pool -> set by an operator
 	pulse     Pulse
 	leases    map[string]Time // host -> last heard
@@ -29,7 +30,7 @@ type memory struct {
 func newMemory() *memory {
 	return &memory{
 		rows: map[string]*Row{}, warm: map[string]*Row{}, byKey: map[[2]string]string{}, place: map[string]int64{},
-		freed: map[string]int64{}, overrides: map[string]Override{}, leases: map[string]Time{}, buried: map[string]bool{},
+		freed: map[string]int64{}, overrides: map[string]Override{}, orders: NewOrders(), leases: map[string]Time{}, buried: map[string]bool{},
 	}
 }
 
@@ -58,6 +59,12 @@ func (m *memory) Limits(pool string) (Limits, bool) {
 func (m *memory) Override(pool string) Override { return m.overrides[pool] }
 
 func (m *memory) PutOverride(pool string, o Override) { m.overrides[pool] = o }
+
+func (m *memory) Orders() *Orders { return &m.orders }
+
+func (m *memory) PutOrder(t Target, o Order) { m.orders.Put(t, o) }
+
+func (m *memory) QuotaEnforcement() Enforcement { return m.settings.QuotaEnforcement }
 
 func (m *memory) Pools() []string { return slices.Sorted(maps.Keys(m.settings.Pools)) }
 

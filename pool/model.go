@@ -9,10 +9,11 @@ import (
 
 // Settings are the global limits: what the configuration puts into the store.
 type Settings struct {
-	Pools        map[string]Limits // name -> bounds
-	Quotas       map[string]int64  // tenant -> most slots held at once
-	DefaultQuota int64             // of tenants not named; Unlimited for none
-	Ceiling      int64             // what the caps may sum to; Unlimited, or zero, for none
+	Pools            map[string]Limits // name -> bounds
+	Quotas           map[string]int64  // tenant -> most slots held at once
+	DefaultQuota     int64             // of tenants not named; Unlimited for none
+	QuotaEnforcement Enforcement       // of all of them
+	Ceiling          int64             // what the caps may sum to; Unlimited, or zero, for none
 }
 
 // ShortestLife is the shortest that a slot without a host lives in any pool; zero: no pool is
@@ -56,6 +57,9 @@ func (m *Model) Configure(s Settings) { m.mem.settings = &s }
 
 // OverCeiling says by how much the caps would pass the ceiling, were these limits in force.
 func (m *Model) OverCeiling(s Settings) int64 { return s.OverCeiling(m.mem.overrides, m.mem.now) }
+
+// Orders are those that stand.
+func (m *Model) Orders() Orders { return m.mem.orders.clone() }
 
 // Freed counts by pool the slots that admissions gave back, ever.
 func (m *Model) Freed() map[string]int64 { return maps.Clone(m.mem.freed) }

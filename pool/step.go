@@ -23,6 +23,7 @@ type Claimed struct {
 	Verdict  Verdict
 	Row      Row
 	Standing Standing
+	Would    Verdict // of a grant in shadow: what enforce would have said; "" for the same
 }
 
 // Before says what a claim gets from the row that its key already has, without looking

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
 )
 
 // File is one configuration file, checked and with all defaults in place.
@@ -68,6 +70,7 @@ type Agent struct {
 type Host struct {
 	ID               string            `yaml:"id"` // "": the machine's name; see Local.HostID
 	Mode             gate.Mode         `yaml:"mode"`
+	Enforcement      host.Enforcement  `yaml:"enforcement"`
 	Budget           gate.Bytes        `yaml:"budget"`   // 0: what the machine has
 	Headroom         gate.Bytes        `yaml:"headroom"` // 0: gate.DefaultHeadroom of the limits
 	BootWithin       time.Duration     `yaml:"boot_within"`
@@ -96,21 +99,23 @@ type PSI struct {
 
 // Fleet is the document for the whole fleet. Its lists are sorted by name.
 type Fleet struct {
-	Ceiling      Limit      `yaml:"ceiling"`
-	Pools        []Pool     `yaml:"pools" must:"list at least one pool, as in: pools: [{name: default, cap: none}]"`
-	Classes      []Class    `yaml:"classes" must:"list at least one class with its name, pool and memory"`
-	DefaultQuota Limit      `yaml:"default_quota" must:"state how many sandboxes a tenant without a quota of its own may hold: a whole number or the word none"`
-	Quotas       []Quota    `yaml:"quotas"`
-	Consumers    []Consumer `yaml:"consumers"`
+	Ceiling          Limit            `yaml:"ceiling"`
+	Pools            []Pool           `yaml:"pools" must:"list at least one pool, as in: pools: [{name: default, cap: none}]"`
+	Classes          []Class          `yaml:"classes" must:"list at least one class with its name, pool and memory"`
+	DefaultQuota     Limit            `yaml:"default_quota" must:"state how many sandboxes a tenant without a quota of its own may hold: a whole number or the word none"`
+	Quotas           []Quota          `yaml:"quotas"`
+	QuotaEnforcement pool.Enforcement `yaml:"quota_enforcement" omit:"empty"`
+	Consumers        []Consumer       `yaml:"consumers"`
 }
 
 // Pool is a cap that classes share, and the length of its line.
 type Pool struct {
-	Name       string    `yaml:"name" must:"give the pool a name"`
-	Placement  Placement `yaml:"placement"`
-	Cap        Limit     `yaml:"cap" must:"state the cap: a whole number or the word none"`
-	MaxWaiting int64     `yaml:"max_waiting"`
-	Shares     []Share   `yaml:"shares"`
+	Name        string           `yaml:"name" must:"give the pool a name"`
+	Placement   Placement        `yaml:"placement"`
+	Cap         Limit            `yaml:"cap" must:"state the cap: a whole number or the word none"`
+	Enforcement pool.Enforcement `yaml:"enforcement" omit:"empty"`
+	MaxWaiting  int64            `yaml:"max_waiting"`
+	Shares      []Share          `yaml:"shares"`
 
 	// Of a pool without hosts.
 	Audience  string        `yaml:"audience" omit:"empty"`

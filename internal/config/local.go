@@ -83,6 +83,7 @@ func (l *Local) Address(listening net.Addr) string {
 // labels by itself; a label of the file replaces the machine's of the same name.
 func (l *Local) HostConfig(cores int, machine map[string]string) host.Config {
 	h, c := l.agent(), host.DefaultConfig(l.HostID(), cores)
+	c.Enforcement = h.Enforcement
 	c.Mode, c.Headroom, c.BootWithin = h.Mode, h.Headroom, h.BootWithin
 	c.MaxStarts, c.MaxWaitingStarts = cmp.Or(h.MaxStarts, c.MaxStarts), h.MaxWaitingStarts
 	c.StreamRestore = h.StreamRestore

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
@@ -78,6 +79,10 @@ func scalar(n *yaml.Node, p any) (text string, known bool) {
 		return decodeDuration(n, p), true
 	case *gate.Mode:
 		return decodeWord(n, p, gate.WorkingSet, gate.Committed), true
+	case *host.Enforcement:
+		return decodeWord(n, p, host.Enforce, host.Shadow, host.Observe), true
+	case *pool.Enforcement:
+		return decodeWord(n, p, pool.Enforce, pool.Shadow), true
 	case *gate.ReserveUntil:
 		return decodeUntil(n, p), true
 	case *Placement:

@@ -11,6 +11,7 @@ func (f *Fleet) Settings() pool.Settings {
 	s := pool.Settings{
 		Pools: map[string]pool.Limits{}, Quotas: map[string]int64{},
 		DefaultQuota: int64(f.DefaultQuota), Ceiling: int64(f.Ceiling),
+		QuotaEnforcement: f.QuotaEnforcement,
 	}
 	for i := range f.Pools {
 		s.Pools[f.Pools[i].Name] = f.Pools[i].limits()
@@ -23,7 +24,7 @@ func (f *Fleet) Settings() pool.Settings {
 
 func (p *Pool) limits() pool.Limits {
 	l := pool.Limits{
-		Cap: int64(p.Cap), MaxWaiting: p.MaxWaiting,
+		Cap: int64(p.Cap), MaxWaiting: p.MaxWaiting, Enforcement: p.Enforcement,
 		Audience: p.Audience, SlotTTL: p.SlotTTL, TicketTTL: p.TicketTTL,
 	}
 	for _, s := range p.Shares {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
@@ -34,6 +35,12 @@ func askOf(ev host.Event) (*agentv1.Ask, error) {
 		}}}, nil
 	case host.Unstand:
 		return &agentv1.Ask{What: &agentv1.Ask_Unstand{Unstand: e.ID}}, nil
+	case host.SetEnforcement:
+		return &agentv1.Ask{What: &agentv1.Ask_SetEnforcement{SetEnforcement: &agentv1.SetEnforcement{To: int32(e.To)}}}, nil
+	case host.SetBypass:
+		return &agentv1.Ask{What: &agentv1.Ask_SetBypass{SetBypass: &agentv1.SetBypass{ForNs: int64(e.For), By: e.By, Reason: e.Reason}}}, nil
+	case host.AckedDeed:
+		return &agentv1.Ask{What: &agentv1.Ask_AckedDeed{AckedDeed: e.N}}, nil
 	case host.Acked:
 		return &agentv1.Ask{What: &agentv1.Ask_Acked{Acked: refOf(host.Ref(e))}}, nil
 	}
@@ -66,6 +73,13 @@ func eventOf(a *agentv1.Ask) (host.Event, error) {
 		return host.Stand{ID: e.GetId(), Ask: askFrom(e.GetNeed()), Until: host.Instant(e.GetUntilNs()), Incarnation: e.GetIncarnation()}, nil
 	case *agentv1.Ask_Unstand:
 		return host.Unstand{ID: w.Unstand}, nil
+	case *agentv1.Ask_SetEnforcement:
+		return host.SetEnforcement{To: host.Enforcement(small(w.SetEnforcement.GetTo()))}, nil
+	case *agentv1.Ask_SetBypass:
+		b := w.SetBypass
+		return host.SetBypass{For: time.Duration(b.GetForNs()), By: b.GetBy(), Reason: b.GetReason()}, nil
+	case *agentv1.Ask_AckedDeed:
+		return host.AckedDeed{N: w.AckedDeed}, nil
 	case *agentv1.Ask_Acked:
 		return host.Acked(refFrom(w.Acked)), nil
 	}

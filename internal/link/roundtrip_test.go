@@ -79,6 +79,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, ev := range []host.Event{
 		full[host.Reserve](), full[host.Renew](), full[host.Release](), full[host.SetIntake](),
 		full[host.Stand](), full[host.Unstand](), full[host.Acked](),
+		full[host.SetEnforcement](), full[host.SetBypass](), full[host.AckedDeed](),
 		host.Reserve{},
 		host.Release{},
 	} {
@@ -92,7 +93,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		same(t, got, ev)
 	}
-	for _, own := range []host.Event{host.Redeem{}, host.Track{}, host.Done{}, host.Sample{}, host.Tick{}} {
+	for _, own := range []host.Event{host.Redeem{}, host.Track{}, host.Done{}, host.Boot{}, host.Sample{}, host.Tick{}} {
 		if _, err := askOf(own); err == nil {
 			t.Errorf("%T is sent", own)
 		}

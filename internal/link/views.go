@@ -14,6 +14,9 @@ import (
 
 func heldOf(h *host.Held) *agentv1.Held {
 	out := &agentv1.Held{Reserved: refsOf(h.Reserved), Ends: endsOf(h.Ends)}
+	for _, d := range h.Deeds {
+		out.Deeds = append(out.Deeds, &agentv1.Deed{N: d.N, AtNs: int64(d.At), By: d.By, What: d.What, Reason: d.Reason})
+	}
 	for i := range h.Sandboxes {
 		out.Sandboxes = append(out.Sandboxes, sandboxOf(&h.Sandboxes[i]))
 	}
@@ -22,6 +25,9 @@ func heldOf(h *host.Held) *agentv1.Held {
 
 func heldFrom(h *agentv1.Held) host.Held {
 	out := host.Held{Reserved: refsFrom(h.GetReserved()), Ends: endsFrom(h.GetEnds())}
+	for _, d := range h.GetDeeds() {
+		out.Deeds = append(out.Deeds, host.Deed{N: d.GetN(), At: host.Instant(d.GetAtNs()), By: d.GetBy(), What: d.GetWhat(), Reason: d.GetReason()})
+	}
 	for _, s := range h.GetSandboxes() {
 		out.Sandboxes = append(out.Sandboxes, sandboxFrom(s))
 	}
@@ -35,7 +41,7 @@ func sandboxOf(s *host.Sandbox) *agentv1.Sandbox {
 		Pid: int64(s.Process.Pid), PidStart: s.Process.Start, Cgroup: s.Process.Cgroup,
 		RedeemedNs: int64(s.Redeemed), Turn: s.Turn, TrackedNs: int64(s.Tracked),
 		ResidentBytes: int64(s.Usage.Resident), Settled: s.Usage.Settled, SwappedBytes: int64(s.Swapped),
-		Stopping: s.Stopping, Superseded: s.Superseded,
+		Stopping: s.Stopping, Superseded: s.Superseded, Waiver: string(s.Waiver),
 	}
 }
 
@@ -47,6 +53,7 @@ func sandboxFrom(s *agentv1.Sandbox) host.Sandbox {
 		Redeemed: host.Instant(s.GetRedeemedNs()), Turn: s.GetTurn(), Tracked: host.Instant(s.GetTrackedNs()),
 		Usage:   gate.Usage{Resident: gate.Bytes(s.GetResidentBytes()), Settled: s.GetSettled()},
 		Swapped: gate.Bytes(s.GetSwappedBytes()), Stopping: s.GetStopping(), Superseded: s.GetSuperseded(),
+		Waiver: host.Waiver(s.GetWaiver()),
 	}
 }
 
@@ -84,6 +91,10 @@ func viewOf(v *host.View) *agentv1.View {
 		Standing:      &agentv1.Standing{Id: v.Standing.ID, Need: needOf(&v.Standing.Ask), NeedBytes: int64(v.Standing.Need), UntilNs: int64(v.Standing.Until)},
 		ResidentBytes: int64(v.Resident), CommittedBytes: int64(v.Committed), Starting: int64(v.Starting), InLine: int64(v.InLine),
 		Settings: settingsOf(&v.Config), Reading: readingOf(v.Reading), Shut: string(v.Shut),
+		Ordered: int32(v.Ordered), Bypass: bypassOf(v.Bypass),
+	}
+	for _, w := range v.Waived {
+		out.Waived = append(out.Waived, &agentv1.Waived{Denial: string(w.Denial), N: w.N})
 	}
 	for _, l := range v.Limits {
 		out.Limits = append(out.Limits, &agentv1.Limit{Name: l.Name, SizeBytes: int64(l.Size), UsedBytes: int64(l.Used)})
@@ -109,6 +120,10 @@ func viewFrom(v *agentv1.View, verdict host.Verdict) host.View {
 		Resident: gate.Bytes(v.GetResidentBytes()), Committed: gate.Bytes(v.GetCommittedBytes()),
 		Starting: int(v.GetStarting()), InLine: int(v.GetInLine()),
 		Config: settingsFrom(v.GetSettings()), Reading: readingFrom(v.GetReading()), Shut: pressure.Cause(v.GetShut()),
+		Ordered: host.Enforcement(small(v.GetOrdered())), Bypass: bypassFrom(v.GetBypass()),
+	}
+	for _, w := range v.GetWaived() {
+		out.Waived = append(out.Waived, host.Waived{Denial: host.Denial(w.GetDenial()), N: w.GetN()})
 	}
 	for _, l := range v.GetLimits() {
 		out.Limits = append(out.Limits, gate.Limit{Name: l.GetName(), Size: gate.Bytes(l.GetSizeBytes()), Used: gate.Bytes(l.GetUsedBytes())})
@@ -120,9 +135,19 @@ func viewFrom(v *agentv1.View, verdict host.Verdict) host.View {
 	return out
 }
 
+func bypassOf(b host.Bypass) *agentv1.Bypass {
+	return &agentv1.Bypass{SinceNs: int64(b.Since), UntilNs: int64(b.Until), By: b.By, Reason: b.Reason, Booted: b.Booted}
+}
+
+func bypassFrom(b *agentv1.Bypass) host.Bypass {
+	return host.Bypass{
+		Since: host.Instant(b.GetSinceNs()), Until: host.Instant(b.GetUntilNs()), By: b.GetBy(), Reason: b.GetReason(), Booted: b.GetBooted(),
+	}
+}
+
 func settingsOf(c *host.Config) *agentv1.Settings {
 	return &agentv1.Settings{
-		Host: c.ID, Mode: int32(c.Mode), HeadroomBytes: int64(c.Headroom), BootWithinNs: int64(c.BootWithin),
+		Host: c.ID, Mode: int32(c.Mode), Enforcement: int32(c.Enforcement), HeadroomBytes: int64(c.Headroom), BootWithinNs: int64(c.BootWithin),
 		MaxStarts: int64(c.MaxStarts), MaxWaitingStarts: int64(c.MaxWaitingStarts), CpuMilli: c.CPUMilli,
 		StreamRestore: c.StreamRestore, Labels: labelsOf(c.Labels), Dimensions: dimensionsOf(c.Dims),
 		Marks: &agentv1.Marks{
@@ -135,7 +160,7 @@ func settingsOf(c *host.Config) *agentv1.Settings {
 func settingsFrom(s *agentv1.Settings) host.Config {
 	m := s.GetMarks()
 	return host.Config{
-		ID: s.GetHost(), Mode: gate.Mode(small(s.GetMode())), Headroom: gate.Bytes(s.GetHeadroomBytes()), BootWithin: time.Duration(s.GetBootWithinNs()),
+		ID: s.GetHost(), Mode: gate.Mode(small(s.GetMode())), Enforcement: host.Enforcement(small(s.GetEnforcement())), Headroom: gate.Bytes(s.GetHeadroomBytes()), BootWithin: time.Duration(s.GetBootWithinNs()),
 		MaxStarts: int(s.GetMaxStarts()), MaxWaitingStarts: int(s.GetMaxWaitingStarts()), CPUMilli: s.GetCpuMilli(),
 		StreamRestore: s.GetStreamRestore(), Labels: labelsFrom(s.GetLabels()), Dims: dimensionsFrom(s.GetDimensions()),
 		Marks: pressure.Marks{

@@ -41,6 +41,7 @@ func (s *speaker) verdict(v *host.Verdict) *agentv1.Verdict {
 		Stamp: stampOf(v), Intake: int32(v.Intake), AdmittableBytes: int64(v.Admittable), Standing: v.Standing,
 		FreeBytes: int64(v.Free), LimitBytes: int64(v.Limit), MaxAskBytes: int64(v.MaxAsk),
 		CpuTotalMilli: v.CPUTotalMilli, CpuFreeMilli: v.CPUFreeMilli, Left: dimensionsOf(v.Dims),
+		Enforcement: int32(v.Enforcement), Bypass: v.Bypass,
 	}
 	now := facts{mode: v.Mode, streamRestore: v.StreamRestore, labels: v.Labels, limits: v.Limits}
 	if s.said == nil || !s.said.equal(&now) {
@@ -77,6 +78,7 @@ func (l *listener) verdict(v *agentv1.Verdict) host.Verdict {
 		Intake: host.Intake(small(v.GetIntake())), Admittable: gate.Bytes(v.GetAdmittableBytes()), Standing: v.GetStanding(),
 		Free: gate.Bytes(v.GetFreeBytes()), Limit: gate.Bytes(v.GetLimitBytes()), MaxAsk: gate.Bytes(v.GetMaxAskBytes()),
 		CPUTotalMilli: v.GetCpuTotalMilli(), CPUFreeMilli: v.GetCpuFreeMilli(), Dims: dimensionsFrom(v.GetLeft()),
+		Enforcement: host.Enforcement(small(v.GetEnforcement())), Bypass: v.GetBypass(),
 		Mode: l.facts.mode, StreamRestore: l.facts.streamRestore, Labels: l.facts.labels, Limits: l.facts.limits,
 	}
 }
@@ -85,14 +87,14 @@ func (l *listener) verdict(v *agentv1.Verdict) host.Verdict {
 func answerOf(a *host.Answer) *agentv1.Answer {
 	return &agentv1.Answer{
 		Denial: string(a.Denial), Detail: a.Detail, InLine: a.InLine, Running: a.Running,
-		UntilNs: int64(a.Until), NeedBytes: int64(a.Need),
+		UntilNs: int64(a.Until), NeedBytes: int64(a.Need), Would: string(a.Would),
 	}
 }
 
 func answerFrom(a *agentv1.Answer, v host.Verdict) host.Answer {
 	return host.Answer{
 		Denial: host.Denial(a.GetDenial()), Detail: a.GetDetail(), InLine: a.GetInLine(), Running: a.GetRunning(),
-		Until: host.Instant(a.GetUntilNs()), Need: gate.Bytes(a.GetNeedBytes()), Verdict: v,
+		Until: host.Instant(a.GetUntilNs()), Need: gate.Bytes(a.GetNeedBytes()), Would: host.Denial(a.GetWould()), Verdict: v,
 	}
 }
 

@@ -540,6 +540,9 @@ type Ask struct {
 	//	*Ask_Holding
 	//	*Ask_Holds
 	//	*Ask_Placed
+	//	*Ask_SetEnforcement
+	//	*Ask_SetBypass
+	//	*Ask_AckedDeed
 	What          isAsk_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -697,6 +700,33 @@ func (x *Ask) GetPlaced() string {
 	return ""
 }
 
+func (x *Ask) GetSetEnforcement() *SetEnforcement {
+	if x != nil {
+		if x, ok := x.What.(*Ask_SetEnforcement); ok {
+			return x.SetEnforcement
+		}
+	}
+	return nil
+}
+
+func (x *Ask) GetSetBypass() *SetBypass {
+	if x != nil {
+		if x, ok := x.What.(*Ask_SetBypass); ok {
+			return x.SetBypass
+		}
+	}
+	return nil
+}
+
+func (x *Ask) GetAckedDeed() int64 {
+	if x != nil {
+		if x, ok := x.What.(*Ask_AckedDeed); ok {
+			return x.AckedDeed
+		}
+	}
+	return 0
+}
+
 type isAsk_What interface {
 	isAsk_What()
 }
@@ -749,6 +779,18 @@ type Ask_Placed struct {
 	Placed string `protobuf:"bytes,13,opt,name=placed,proto3,oneof"` // the id of an admission
 }
 
+type Ask_SetEnforcement struct {
+	SetEnforcement *SetEnforcement `protobuf:"bytes,20,opt,name=set_enforcement,json=setEnforcement,proto3,oneof"`
+}
+
+type Ask_SetBypass struct {
+	SetBypass *SetBypass `protobuf:"bytes,21,opt,name=set_bypass,json=setBypass,proto3,oneof"`
+}
+
+type Ask_AckedDeed struct {
+	AckedDeed int64 `protobuf:"varint,22,opt,name=acked_deed,json=ackedDeed,proto3,oneof"`
+}
+
 func (*Ask_Reserve) isAsk_What() {}
 
 func (*Ask_Renew) isAsk_What() {}
@@ -772,6 +814,12 @@ func (*Ask_Holding) isAsk_What() {}
 func (*Ask_Holds) isAsk_What() {}
 
 func (*Ask_Placed) isAsk_What() {}
+
+func (*Ask_SetEnforcement) isAsk_What() {}
+
+func (*Ask_SetBypass) isAsk_What() {}
+
+func (*Ask_AckedDeed) isAsk_What() {}
 
 type Nothing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -823,6 +871,7 @@ type Answer struct {
 	View          *View                  `protobuf:"bytes,10,opt,name=view,proto3" json:"view,omitempty"`
 	Held          *Held                  `protobuf:"bytes,11,opt,name=held,proto3" json:"held,omitempty"`
 	Placed        *Placed                `protobuf:"bytes,12,opt,name=placed,proto3" json:"placed,omitempty"`
+	Would         string                 `protobuf:"bytes,20,opt,name=would,proto3" json:"would,omitempty"` // what enforce would have said
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -939,6 +988,13 @@ func (x *Answer) GetPlaced() *Placed {
 		return x.Placed
 	}
 	return nil
+}
+
+func (x *Answer) GetWould() string {
+	if x != nil {
+		return x.Would
+	}
+	return ""
 }
 
 // Placed is what a host has of one admission.
@@ -1323,6 +1379,110 @@ func (x *Renew) GetIncarnation() int64 {
 	return 0
 }
 
+type SetEnforcement struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	To            int32                  `protobuf:"varint,1,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetEnforcement) Reset() {
+	*x = SetEnforcement{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetEnforcement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetEnforcement) ProtoMessage() {}
+
+func (x *SetEnforcement) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetEnforcement.ProtoReflect.Descriptor instead.
+func (*SetEnforcement) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SetEnforcement) GetTo() int32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+type SetBypass struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ForNs         int64                  `protobuf:"varint,1,opt,name=for_ns,json=forNs,proto3" json:"for_ns,omitempty"`
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetBypass) Reset() {
+	*x = SetBypass{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetBypass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetBypass) ProtoMessage() {}
+
+func (x *SetBypass) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetBypass.ProtoReflect.Descriptor instead.
+func (*SetBypass) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SetBypass) GetForNs() int64 {
+	if x != nil {
+		return x.ForNs
+	}
+	return 0
+}
+
+func (x *SetBypass) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *SetBypass) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type SetIntake struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Intake        int32                  `protobuf:"varint,1,opt,name=intake,proto3" json:"intake,omitempty"`
@@ -1332,7 +1492,7 @@ type SetIntake struct {
 
 func (x *SetIntake) Reset() {
 	*x = SetIntake{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1504,7 @@ func (x *SetIntake) String() string {
 func (*SetIntake) ProtoMessage() {}
 
 func (x *SetIntake) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1517,7 @@ func (x *SetIntake) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetIntake.ProtoReflect.Descriptor instead.
 func (*SetIntake) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SetIntake) GetIntake() int32 {
@@ -1379,7 +1539,7 @@ type Stand struct {
 
 func (x *Stand) Reset() {
 	*x = Stand{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1551,7 @@ func (x *Stand) String() string {
 func (*Stand) ProtoMessage() {}
 
 func (x *Stand) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1564,7 @@ func (x *Stand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stand.ProtoReflect.Descriptor instead.
 func (*Stand) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Stand) GetId() string {
@@ -1454,7 +1614,7 @@ type Need struct {
 
 func (x *Need) Reset() {
 	*x = Need{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1626,7 @@ func (x *Need) String() string {
 func (*Need) ProtoMessage() {}
 
 func (x *Need) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1639,7 @@ func (x *Need) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Need.ProtoReflect.Descriptor instead.
 func (*Need) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Need) GetClass() string {
@@ -1564,7 +1724,7 @@ type ReserveRule struct {
 
 func (x *ReserveRule) Reset() {
 	*x = ReserveRule{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1576,7 +1736,7 @@ func (x *ReserveRule) String() string {
 func (*ReserveRule) ProtoMessage() {}
 
 func (x *ReserveRule) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1589,7 +1749,7 @@ func (x *ReserveRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRule.ProtoReflect.Descriptor instead.
 func (*ReserveRule) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReserveRule) GetPermille() int64 {
@@ -1630,7 +1790,7 @@ type Dimension struct {
 
 func (x *Dimension) Reset() {
 	*x = Dimension{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +1802,7 @@ func (x *Dimension) String() string {
 func (*Dimension) ProtoMessage() {}
 
 func (x *Dimension) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +1815,7 @@ func (x *Dimension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dimension.ProtoReflect.Descriptor instead.
 func (*Dimension) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Dimension) GetName() string {
@@ -1682,7 +1842,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1854,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +1867,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Label) GetName() string {
@@ -1736,6 +1896,8 @@ type Verdict struct {
 	CpuTotalMilli   int64                  `protobuf:"varint,8,opt,name=cpu_total_milli,json=cpuTotalMilli,proto3" json:"cpu_total_milli,omitempty"`
 	CpuFreeMilli    int64                  `protobuf:"varint,9,opt,name=cpu_free_milli,json=cpuFreeMilli,proto3" json:"cpu_free_milli,omitempty"`
 	Left            []*Dimension           `protobuf:"bytes,10,rep,name=left,proto3" json:"left,omitempty"`
+	Enforcement     int32                  `protobuf:"varint,12,opt,name=enforcement,proto3" json:"enforcement,omitempty"`
+	Bypass          bool                   `protobuf:"varint,13,opt,name=bypass,proto3" json:"bypass,omitempty"`
 	Facts           *Facts                 `protobuf:"bytes,11,opt,name=facts,proto3" json:"facts,omitempty"` // absent: as they were last said on this stream
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1743,7 +1905,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +1917,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1768,7 +1930,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Verdict) GetStamp() *Stamp {
@@ -1841,6 +2003,20 @@ func (x *Verdict) GetLeft() []*Dimension {
 	return nil
 }
 
+func (x *Verdict) GetEnforcement() int32 {
+	if x != nil {
+		return x.Enforcement
+	}
+	return 0
+}
+
+func (x *Verdict) GetBypass() bool {
+	if x != nil {
+		return x.Bypass
+	}
+	return false
+}
+
 func (x *Verdict) GetFacts() *Facts {
 	if x != nil {
 		return x.Facts
@@ -1861,7 +2037,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2049,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2062,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Facts) GetMode() int32 {
@@ -1929,7 +2105,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2117,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2130,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *End) GetId() string {
@@ -1990,13 +2166,14 @@ type Held struct {
 	Reserved      []*Ref                 `protobuf:"bytes,1,rep,name=reserved,proto3" json:"reserved,omitempty"`
 	Sandboxes     []*Sandbox             `protobuf:"bytes,2,rep,name=sandboxes,proto3" json:"sandboxes,omitempty"`
 	Ends          []*End                 `protobuf:"bytes,3,rep,name=ends,proto3" json:"ends,omitempty"`
+	Deeds         []*Deed                `protobuf:"bytes,4,rep,name=deeds,proto3" json:"deeds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2008,7 +2185,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2021,7 +2198,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Held) GetReserved() []*Ref {
@@ -2043,6 +2220,89 @@ func (x *Held) GetEnds() []*End {
 		return x.Ends
 	}
 	return nil
+}
+
+func (x *Held) GetDeeds() []*Deed {
+	if x != nil {
+		return x.Deeds
+	}
+	return nil
+}
+
+type Deed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	N             int64                  `protobuf:"varint,1,opt,name=n,proto3" json:"n,omitempty"`
+	AtNs          int64                  `protobuf:"varint,2,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	What          string                 `protobuf:"bytes,4,opt,name=what,proto3" json:"what,omitempty"`
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Deed) Reset() {
+	*x = Deed{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Deed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Deed) ProtoMessage() {}
+
+func (x *Deed) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Deed.ProtoReflect.Descriptor instead.
+func (*Deed) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Deed) GetN() int64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+func (x *Deed) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
+func (x *Deed) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Deed) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *Deed) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 type Sandbox struct {
@@ -2068,13 +2328,14 @@ type Sandbox struct {
 	Stopping      bool                   `protobuf:"varint,19,opt,name=stopping,proto3" json:"stopping,omitempty"`
 	Superseded    bool                   `protobuf:"varint,20,opt,name=superseded,proto3" json:"superseded,omitempty"`
 	ChargeBytes   int64                  `protobuf:"varint,21,opt,name=charge_bytes,json=chargeBytes,proto3" json:"charge_bytes,omitempty"` // of a view
+	Waiver        string                 `protobuf:"bytes,22,opt,name=waiver,proto3" json:"waiver,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sandbox) Reset() {
 	*x = Sandbox{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2347,7 @@ func (x *Sandbox) String() string {
 func (*Sandbox) ProtoMessage() {}
 
 func (x *Sandbox) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2360,7 @@ func (x *Sandbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sandbox.ProtoReflect.Descriptor instead.
 func (*Sandbox) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Sandbox) GetId() string {
@@ -2249,6 +2510,13 @@ func (x *Sandbox) GetChargeBytes() int64 {
 	return 0
 }
 
+func (x *Sandbox) GetWaiver() string {
+	if x != nil {
+		return x.Waiver
+	}
+	return ""
+}
+
 // View is a host's arithmetic laid open for people; its verdict is the frame's.
 type View struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -2269,13 +2537,16 @@ type View struct {
 	Settings        *Settings              `protobuf:"bytes,15,opt,name=settings,proto3" json:"settings,omitempty"`
 	Reading         *Reading               `protobuf:"bytes,16,opt,name=reading,proto3" json:"reading,omitempty"`
 	Shut            string                 `protobuf:"bytes,17,opt,name=shut,proto3" json:"shut,omitempty"`
+	Ordered         int32                  `protobuf:"varint,18,opt,name=ordered,proto3" json:"ordered,omitempty"`
+	Waived          []*Waived              `protobuf:"bytes,19,rep,name=waived,proto3" json:"waived,omitempty"`
+	Bypass          *Bypass                `protobuf:"bytes,20,opt,name=bypass,proto3" json:"bypass,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *View) Reset() {
 	*x = View{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2558,7 @@ func (x *View) String() string {
 func (*View) ProtoMessage() {}
 
 func (x *View) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2571,7 @@ func (x *View) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use View.ProtoReflect.Descriptor instead.
 func (*View) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *View) GetLimits() []*Limit {
@@ -2422,6 +2693,155 @@ func (x *View) GetShut() string {
 	return ""
 }
 
+func (x *View) GetOrdered() int32 {
+	if x != nil {
+		return x.Ordered
+	}
+	return 0
+}
+
+func (x *View) GetWaived() []*Waived {
+	if x != nil {
+		return x.Waived
+	}
+	return nil
+}
+
+func (x *View) GetBypass() *Bypass {
+	if x != nil {
+		return x.Bypass
+	}
+	return nil
+}
+
+type Waived struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Denial        string                 `protobuf:"bytes,1,opt,name=denial,proto3" json:"denial,omitempty"`
+	N             int64                  `protobuf:"varint,2,opt,name=n,proto3" json:"n,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Waived) Reset() {
+	*x = Waived{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Waived) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Waived) ProtoMessage() {}
+
+func (x *Waived) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Waived.ProtoReflect.Descriptor instead.
+func (*Waived) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Waived) GetDenial() string {
+	if x != nil {
+		return x.Denial
+	}
+	return ""
+}
+
+func (x *Waived) GetN() int64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+type Bypass struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SinceNs       int64                  `protobuf:"varint,1,opt,name=since_ns,json=sinceNs,proto3" json:"since_ns,omitempty"`
+	UntilNs       int64                  `protobuf:"varint,2,opt,name=until_ns,json=untilNs,proto3" json:"until_ns,omitempty"`
+	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Booted        int64                  `protobuf:"varint,5,opt,name=booted,proto3" json:"booted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bypass) Reset() {
+	*x = Bypass{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bypass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bypass) ProtoMessage() {}
+
+func (x *Bypass) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bypass.ProtoReflect.Descriptor instead.
+func (*Bypass) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Bypass) GetSinceNs() int64 {
+	if x != nil {
+		return x.SinceNs
+	}
+	return 0
+}
+
+func (x *Bypass) GetUntilNs() int64 {
+	if x != nil {
+		return x.UntilNs
+	}
+	return 0
+}
+
+func (x *Bypass) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Bypass) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Bypass) GetBooted() int64 {
+	if x != nil {
+		return x.Booted
+	}
+	return 0
+}
+
 type Limit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2433,7 +2853,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2445,7 +2865,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2458,7 +2878,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Limit) GetName() string {
@@ -2494,7 +2914,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2926,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2939,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Standing) GetId() string {
@@ -2563,13 +2983,14 @@ type Settings struct {
 	Labels           []*Label               `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty"`
 	Dimensions       []*Dimension           `protobuf:"bytes,10,rep,name=dimensions,proto3" json:"dimensions,omitempty"`
 	Marks            *Marks                 `protobuf:"bytes,11,opt,name=marks,proto3" json:"marks,omitempty"`
+	Enforcement      int32                  `protobuf:"varint,12,opt,name=enforcement,proto3" json:"enforcement,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2581,7 +3002,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2594,7 +3015,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Settings) GetHost() string {
@@ -2674,6 +3095,13 @@ func (x *Settings) GetMarks() *Marks {
 	return nil
 }
 
+func (x *Settings) GetEnforcement() int32 {
+	if x != nil {
+		return x.Enforcement
+	}
+	return 0
+}
+
 type Marks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	SomeShut      int64                  `protobuf:"varint,1,opt,name=some_shut,json=someShut,proto3" json:"some_shut,omitempty"`
@@ -2687,7 +3115,7 @@ type Marks struct {
 
 func (x *Marks) Reset() {
 	*x = Marks{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +3127,7 @@ func (x *Marks) String() string {
 func (*Marks) ProtoMessage() {}
 
 func (x *Marks) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +3140,7 @@ func (x *Marks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Marks.ProtoReflect.Descriptor instead.
 func (*Marks) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Marks) GetSomeShut() int64 {
@@ -2765,7 +3193,7 @@ type Reading struct {
 
 func (x *Reading) Reset() {
 	*x = Reading{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2777,7 +3205,7 @@ func (x *Reading) String() string {
 func (*Reading) ProtoMessage() {}
 
 func (x *Reading) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2790,7 +3218,7 @@ func (x *Reading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reading.ProtoReflect.Descriptor instead.
 func (*Reading) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Reading) GetFreeBytes() int64 {
@@ -2884,7 +3312,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x05Stamp\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x03R\vincarnation\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x13\n" +
-	"\x05at_ns\x18\x03 \x01(\x03R\x04atNs\"\xe4\x04\n" +
+	"\x05at_ns\x18\x03 \x01(\x03R\x04atNs\"\x92\x06\n" +
 	"\x03Ask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x126\n" +
 	"\areserve\x18\x02 \x01(\v2\x1a.plimsoll.agent.v1.ReserveH\x00R\areserve\x120\n" +
@@ -2900,9 +3328,14 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	" \x01(\v2\x1a.plimsoll.agent.v1.NothingH\x00R\x04view\x126\n" +
 	"\aholding\x18\v \x01(\v2\x1a.plimsoll.agent.v1.NothingH\x00R\aholding\x12.\n" +
 	"\x05holds\x18\f \x01(\v2\x16.plimsoll.agent.v1.RefH\x00R\x05holds\x12\x18\n" +
-	"\x06placed\x18\r \x01(\tH\x00R\x06placedB\x06\n" +
+	"\x06placed\x18\r \x01(\tH\x00R\x06placed\x12L\n" +
+	"\x0fset_enforcement\x18\x14 \x01(\v2!.plimsoll.agent.v1.SetEnforcementH\x00R\x0esetEnforcement\x12=\n" +
+	"\n" +
+	"set_bypass\x18\x15 \x01(\v2\x1c.plimsoll.agent.v1.SetBypassH\x00R\tsetBypass\x12\x1f\n" +
+	"\n" +
+	"acked_deed\x18\x16 \x01(\x03H\x00R\tackedDeedB\x06\n" +
 	"\x04what\"\t\n" +
-	"\aNothing\"\xf6\x02\n" +
+	"\aNothing\"\x8c\x03\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\tR\x06failed\x12\x16\n" +
@@ -2917,7 +3350,8 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x04view\x18\n" +
 	" \x01(\v2\x17.plimsoll.agent.v1.ViewR\x04view\x12+\n" +
 	"\x04held\x18\v \x01(\v2\x17.plimsoll.agent.v1.HeldR\x04held\x121\n" +
-	"\x06placed\x18\f \x01(\v2\x19.plimsoll.agent.v1.PlacedR\x06placed\"\x8b\x02\n" +
+	"\x06placed\x18\f \x01(\v2\x19.plimsoll.agent.v1.PlacedR\x06placed\x12\x14\n" +
+	"\x05would\x18\x14 \x01(\tR\x05would\"\x8b\x02\n" +
 	"\x06Placed\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x1a\n" +
 	"\breserved\x18\x02 \x01(\bR\breserved\x12\x18\n" +
@@ -2950,7 +3384,13 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x19\n" +
 	"\buntil_ns\x18\x03 \x01(\x03R\auntilNs\x12 \n" +
-	"\vincarnation\x18\x04 \x01(\x03R\vincarnation\"#\n" +
+	"\vincarnation\x18\x04 \x01(\x03R\vincarnation\" \n" +
+	"\x0eSetEnforcement\x12\x0e\n" +
+	"\x02to\x18\x01 \x01(\x05R\x02to\"J\n" +
+	"\tSetBypass\x12\x15\n" +
+	"\x06for_ns\x18\x01 \x01(\x03R\x05forNs\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"#\n" +
 	"\tSetIntake\x12\x16\n" +
 	"\x06intake\x18\x01 \x01(\x05R\x06intake\"\x81\x01\n" +
 	"\x05Stand\x12\x0e\n" +
@@ -2984,7 +3424,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"1\n" +
 	"\x05Label\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xac\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xe6\x03\n" +
 	"\aVerdict\x12.\n" +
 	"\x05stamp\x18\x01 \x01(\v2\x18.plimsoll.agent.v1.StampR\x05stamp\x12\x16\n" +
 	"\x06intake\x18\x02 \x01(\x05R\x06intake\x12)\n" +
@@ -2998,7 +3438,9 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x0fcpu_total_milli\x18\b \x01(\x03R\rcpuTotalMilli\x12$\n" +
 	"\x0ecpu_free_milli\x18\t \x01(\x03R\fcpuFreeMilli\x120\n" +
 	"\x04left\x18\n" +
-	" \x03(\v2\x1c.plimsoll.agent.v1.DimensionR\x04left\x12.\n" +
+	" \x03(\v2\x1c.plimsoll.agent.v1.DimensionR\x04left\x12 \n" +
+	"\venforcement\x18\f \x01(\x05R\venforcement\x12\x16\n" +
+	"\x06bypass\x18\r \x01(\bR\x06bypass\x12.\n" +
 	"\x05facts\x18\v \x01(\v2\x18.plimsoll.agent.v1.FactsR\x05facts\"\xaa\x01\n" +
 	"\x05Facts\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\x05R\x04mode\x12%\n" +
@@ -3009,11 +3451,18 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x10\n" +
 	"\x03how\x18\x03 \x01(\tR\x03how\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xa0\x01\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xcf\x01\n" +
 	"\x04Held\x122\n" +
 	"\breserved\x18\x01 \x03(\v2\x16.plimsoll.agent.v1.RefR\breserved\x128\n" +
 	"\tsandboxes\x18\x02 \x03(\v2\x1a.plimsoll.agent.v1.SandboxR\tsandboxes\x12*\n" +
-	"\x04ends\x18\x03 \x03(\v2\x16.plimsoll.agent.v1.EndR\x04ends\"\xc2\x04\n" +
+	"\x04ends\x18\x03 \x03(\v2\x16.plimsoll.agent.v1.EndR\x04ends\x12-\n" +
+	"\x05deeds\x18\x04 \x03(\v2\x17.plimsoll.agent.v1.DeedR\x05deeds\"e\n" +
+	"\x04Deed\x12\f\n" +
+	"\x01n\x18\x01 \x01(\x03R\x01n\x12\x13\n" +
+	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x12\n" +
+	"\x04what\x18\x04 \x01(\tR\x04what\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xda\x04\n" +
 	"\aSandbox\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x1a\n" +
@@ -3040,7 +3489,8 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"superseded\x18\x14 \x01(\bR\n" +
 	"superseded\x12!\n" +
-	"\fcharge_bytes\x18\x15 \x01(\x03R\vchargeBytes\"\xa5\x05\n" +
+	"\fcharge_bytes\x18\x15 \x01(\x03R\vchargeBytes\x12\x16\n" +
+	"\x06waiver\x18\x16 \x01(\tR\x06waiver\"\xa5\x06\n" +
 	"\x04View\x120\n" +
 	"\x06limits\x18\x01 \x03(\v2\x18.plimsoll.agent.v1.LimitR\x06limits\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\tR\abinding\x12\x1d\n" +
@@ -3060,7 +3510,19 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\ain_line\x18\x0e \x01(\x03R\x06inLine\x127\n" +
 	"\bsettings\x18\x0f \x01(\v2\x1b.plimsoll.agent.v1.SettingsR\bsettings\x124\n" +
 	"\areading\x18\x10 \x01(\v2\x1a.plimsoll.agent.v1.ReadingR\areading\x12\x12\n" +
-	"\x04shut\x18\x11 \x01(\tR\x04shut\"Y\n" +
+	"\x04shut\x18\x11 \x01(\tR\x04shut\x12\x18\n" +
+	"\aordered\x18\x12 \x01(\x05R\aordered\x121\n" +
+	"\x06waived\x18\x13 \x03(\v2\x19.plimsoll.agent.v1.WaivedR\x06waived\x121\n" +
+	"\x06bypass\x18\x14 \x01(\v2\x19.plimsoll.agent.v1.BypassR\x06bypass\".\n" +
+	"\x06Waived\x12\x16\n" +
+	"\x06denial\x18\x01 \x01(\tR\x06denial\x12\f\n" +
+	"\x01n\x18\x02 \x01(\x03R\x01n\"~\n" +
+	"\x06Bypass\x12\x19\n" +
+	"\bsince_ns\x18\x01 \x01(\x03R\asinceNs\x12\x19\n" +
+	"\buntil_ns\x18\x02 \x01(\x03R\auntilNs\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06booted\x18\x05 \x01(\x03R\x06booted\"Y\n" +
 	"\x05Limit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -3072,7 +3534,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x04need\x18\x02 \x01(\v2\x17.plimsoll.agent.v1.NeedR\x04need\x12\x1d\n" +
 	"\n" +
 	"need_bytes\x18\x03 \x01(\x03R\tneedBytes\x12\x19\n" +
-	"\buntil_ns\x18\x04 \x01(\x03R\auntilNs\"\xb0\x03\n" +
+	"\buntil_ns\x18\x04 \x01(\x03R\auntilNs\"\xd2\x03\n" +
 	"\bSettings\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\x05R\x04mode\x12%\n" +
@@ -3088,7 +3550,8 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"dimensions\x18\n" +
 	" \x03(\v2\x1c.plimsoll.agent.v1.DimensionR\n" +
 	"dimensions\x12.\n" +
-	"\x05marks\x18\v \x01(\v2\x18.plimsoll.agent.v1.MarksR\x05marks\"\x9b\x01\n" +
+	"\x05marks\x18\v \x01(\v2\x18.plimsoll.agent.v1.MarksR\x05marks\x12 \n" +
+	"\venforcement\x18\f \x01(\x05R\venforcement\"\x9b\x01\n" +
 	"\x05Marks\x12\x1b\n" +
 	"\tsome_shut\x18\x01 \x01(\x03R\bsomeShut\x12\x1b\n" +
 	"\tsome_open\x18\x02 \x01(\x03R\bsomeOpen\x12\x1b\n" +
@@ -3121,40 +3584,45 @@ func file_plimsoll_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_plimsoll_agent_v1_agent_proto_rawDescData
 }
 
-var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
-	(*ReplicaFrame)(nil), // 0: plimsoll.agent.v1.ReplicaFrame
-	(*AgentFrame)(nil),   // 1: plimsoll.agent.v1.AgentFrame
-	(*Hello)(nil),        // 2: plimsoll.agent.v1.Hello
-	(*Proof)(nil),        // 3: plimsoll.agent.v1.Proof
-	(*Keys)(nil),         // 4: plimsoll.agent.v1.Keys
-	(*KeysHeld)(nil),     // 5: plimsoll.agent.v1.KeysHeld
-	(*Stamp)(nil),        // 6: plimsoll.agent.v1.Stamp
-	(*Ask)(nil),          // 7: plimsoll.agent.v1.Ask
-	(*Nothing)(nil),      // 8: plimsoll.agent.v1.Nothing
-	(*Answer)(nil),       // 9: plimsoll.agent.v1.Answer
-	(*Placed)(nil),       // 10: plimsoll.agent.v1.Placed
-	(*Identity)(nil),     // 11: plimsoll.agent.v1.Identity
-	(*Ref)(nil),          // 12: plimsoll.agent.v1.Ref
-	(*Reserve)(nil),      // 13: plimsoll.agent.v1.Reserve
-	(*Renew)(nil),        // 14: plimsoll.agent.v1.Renew
-	(*SetIntake)(nil),    // 15: plimsoll.agent.v1.SetIntake
-	(*Stand)(nil),        // 16: plimsoll.agent.v1.Stand
-	(*Need)(nil),         // 17: plimsoll.agent.v1.Need
-	(*ReserveRule)(nil),  // 18: plimsoll.agent.v1.ReserveRule
-	(*Dimension)(nil),    // 19: plimsoll.agent.v1.Dimension
-	(*Label)(nil),        // 20: plimsoll.agent.v1.Label
-	(*Verdict)(nil),      // 21: plimsoll.agent.v1.Verdict
-	(*Facts)(nil),        // 22: plimsoll.agent.v1.Facts
-	(*End)(nil),          // 23: plimsoll.agent.v1.End
-	(*Held)(nil),         // 24: plimsoll.agent.v1.Held
-	(*Sandbox)(nil),      // 25: plimsoll.agent.v1.Sandbox
-	(*View)(nil),         // 26: plimsoll.agent.v1.View
-	(*Limit)(nil),        // 27: plimsoll.agent.v1.Limit
-	(*Standing)(nil),     // 28: plimsoll.agent.v1.Standing
-	(*Settings)(nil),     // 29: plimsoll.agent.v1.Settings
-	(*Marks)(nil),        // 30: plimsoll.agent.v1.Marks
-	(*Reading)(nil),      // 31: plimsoll.agent.v1.Reading
+	(*ReplicaFrame)(nil),   // 0: plimsoll.agent.v1.ReplicaFrame
+	(*AgentFrame)(nil),     // 1: plimsoll.agent.v1.AgentFrame
+	(*Hello)(nil),          // 2: plimsoll.agent.v1.Hello
+	(*Proof)(nil),          // 3: plimsoll.agent.v1.Proof
+	(*Keys)(nil),           // 4: plimsoll.agent.v1.Keys
+	(*KeysHeld)(nil),       // 5: plimsoll.agent.v1.KeysHeld
+	(*Stamp)(nil),          // 6: plimsoll.agent.v1.Stamp
+	(*Ask)(nil),            // 7: plimsoll.agent.v1.Ask
+	(*Nothing)(nil),        // 8: plimsoll.agent.v1.Nothing
+	(*Answer)(nil),         // 9: plimsoll.agent.v1.Answer
+	(*Placed)(nil),         // 10: plimsoll.agent.v1.Placed
+	(*Identity)(nil),       // 11: plimsoll.agent.v1.Identity
+	(*Ref)(nil),            // 12: plimsoll.agent.v1.Ref
+	(*Reserve)(nil),        // 13: plimsoll.agent.v1.Reserve
+	(*Renew)(nil),          // 14: plimsoll.agent.v1.Renew
+	(*SetEnforcement)(nil), // 15: plimsoll.agent.v1.SetEnforcement
+	(*SetBypass)(nil),      // 16: plimsoll.agent.v1.SetBypass
+	(*SetIntake)(nil),      // 17: plimsoll.agent.v1.SetIntake
+	(*Stand)(nil),          // 18: plimsoll.agent.v1.Stand
+	(*Need)(nil),           // 19: plimsoll.agent.v1.Need
+	(*ReserveRule)(nil),    // 20: plimsoll.agent.v1.ReserveRule
+	(*Dimension)(nil),      // 21: plimsoll.agent.v1.Dimension
+	(*Label)(nil),          // 22: plimsoll.agent.v1.Label
+	(*Verdict)(nil),        // 23: plimsoll.agent.v1.Verdict
+	(*Facts)(nil),          // 24: plimsoll.agent.v1.Facts
+	(*End)(nil),            // 25: plimsoll.agent.v1.End
+	(*Held)(nil),           // 26: plimsoll.agent.v1.Held
+	(*Deed)(nil),           // 27: plimsoll.agent.v1.Deed
+	(*Sandbox)(nil),        // 28: plimsoll.agent.v1.Sandbox
+	(*View)(nil),           // 29: plimsoll.agent.v1.View
+	(*Waived)(nil),         // 30: plimsoll.agent.v1.Waived
+	(*Bypass)(nil),         // 31: plimsoll.agent.v1.Bypass
+	(*Limit)(nil),          // 32: plimsoll.agent.v1.Limit
+	(*Standing)(nil),       // 33: plimsoll.agent.v1.Standing
+	(*Settings)(nil),       // 34: plimsoll.agent.v1.Settings
+	(*Marks)(nil),          // 35: plimsoll.agent.v1.Marks
+	(*Reading)(nil),        // 36: plimsoll.agent.v1.Reading
 }
 var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	2,  // 0: plimsoll.agent.v1.ReplicaFrame.hello:type_name -> plimsoll.agent.v1.Hello
@@ -3165,57 +3633,62 @@ var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	3,  // 5: plimsoll.agent.v1.AgentFrame.proof:type_name -> plimsoll.agent.v1.Proof
 	6,  // 6: plimsoll.agent.v1.AgentFrame.stamp:type_name -> plimsoll.agent.v1.Stamp
 	5,  // 7: plimsoll.agent.v1.AgentFrame.keys_held:type_name -> plimsoll.agent.v1.KeysHeld
-	21, // 8: plimsoll.agent.v1.AgentFrame.verdict:type_name -> plimsoll.agent.v1.Verdict
+	23, // 8: plimsoll.agent.v1.AgentFrame.verdict:type_name -> plimsoll.agent.v1.Verdict
 	9,  // 9: plimsoll.agent.v1.AgentFrame.answers:type_name -> plimsoll.agent.v1.Answer
 	12, // 10: plimsoll.agent.v1.AgentFrame.tracks:type_name -> plimsoll.agent.v1.Ref
 	12, // 11: plimsoll.agent.v1.AgentFrame.reopens:type_name -> plimsoll.agent.v1.Ref
-	23, // 12: plimsoll.agent.v1.AgentFrame.ends:type_name -> plimsoll.agent.v1.End
+	25, // 12: plimsoll.agent.v1.AgentFrame.ends:type_name -> plimsoll.agent.v1.End
 	13, // 13: plimsoll.agent.v1.Ask.reserve:type_name -> plimsoll.agent.v1.Reserve
 	14, // 14: plimsoll.agent.v1.Ask.renew:type_name -> plimsoll.agent.v1.Renew
 	12, // 15: plimsoll.agent.v1.Ask.release:type_name -> plimsoll.agent.v1.Ref
-	15, // 16: plimsoll.agent.v1.Ask.set_intake:type_name -> plimsoll.agent.v1.SetIntake
-	16, // 17: plimsoll.agent.v1.Ask.stand:type_name -> plimsoll.agent.v1.Stand
+	17, // 16: plimsoll.agent.v1.Ask.set_intake:type_name -> plimsoll.agent.v1.SetIntake
+	18, // 17: plimsoll.agent.v1.Ask.stand:type_name -> plimsoll.agent.v1.Stand
 	12, // 18: plimsoll.agent.v1.Ask.acked:type_name -> plimsoll.agent.v1.Ref
 	8,  // 19: plimsoll.agent.v1.Ask.verdict:type_name -> plimsoll.agent.v1.Nothing
 	8,  // 20: plimsoll.agent.v1.Ask.view:type_name -> plimsoll.agent.v1.Nothing
 	8,  // 21: plimsoll.agent.v1.Ask.holding:type_name -> plimsoll.agent.v1.Nothing
 	12, // 22: plimsoll.agent.v1.Ask.holds:type_name -> plimsoll.agent.v1.Ref
-	26, // 23: plimsoll.agent.v1.Answer.view:type_name -> plimsoll.agent.v1.View
-	24, // 24: plimsoll.agent.v1.Answer.held:type_name -> plimsoll.agent.v1.Held
-	10, // 25: plimsoll.agent.v1.Answer.placed:type_name -> plimsoll.agent.v1.Placed
-	11, // 26: plimsoll.agent.v1.Placed.identity:type_name -> plimsoll.agent.v1.Identity
-	17, // 27: plimsoll.agent.v1.Placed.need:type_name -> plimsoll.agent.v1.Need
-	17, // 28: plimsoll.agent.v1.Reserve.need:type_name -> plimsoll.agent.v1.Need
-	11, // 29: plimsoll.agent.v1.Reserve.whose:type_name -> plimsoll.agent.v1.Identity
-	17, // 30: plimsoll.agent.v1.Stand.need:type_name -> plimsoll.agent.v1.Need
-	18, // 31: plimsoll.agent.v1.Need.rule:type_name -> plimsoll.agent.v1.ReserveRule
-	19, // 32: plimsoll.agent.v1.Need.dimensions:type_name -> plimsoll.agent.v1.Dimension
-	20, // 33: plimsoll.agent.v1.Need.labels:type_name -> plimsoll.agent.v1.Label
-	6,  // 34: plimsoll.agent.v1.Verdict.stamp:type_name -> plimsoll.agent.v1.Stamp
-	19, // 35: plimsoll.agent.v1.Verdict.left:type_name -> plimsoll.agent.v1.Dimension
-	22, // 36: plimsoll.agent.v1.Verdict.facts:type_name -> plimsoll.agent.v1.Facts
-	20, // 37: plimsoll.agent.v1.Facts.labels:type_name -> plimsoll.agent.v1.Label
-	19, // 38: plimsoll.agent.v1.Facts.limits:type_name -> plimsoll.agent.v1.Dimension
-	12, // 39: plimsoll.agent.v1.Held.reserved:type_name -> plimsoll.agent.v1.Ref
-	25, // 40: plimsoll.agent.v1.Held.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
-	23, // 41: plimsoll.agent.v1.Held.ends:type_name -> plimsoll.agent.v1.End
-	17, // 42: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
-	27, // 43: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
-	28, // 44: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
-	25, // 45: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
-	29, // 46: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
-	31, // 47: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
-	17, // 48: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
-	20, // 49: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
-	19, // 50: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
-	30, // 51: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
-	0,  // 52: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
-	1,  // 53: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
-	53, // [53:54] is the sub-list for method output_type
-	52, // [52:53] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	15, // 23: plimsoll.agent.v1.Ask.set_enforcement:type_name -> plimsoll.agent.v1.SetEnforcement
+	16, // 24: plimsoll.agent.v1.Ask.set_bypass:type_name -> plimsoll.agent.v1.SetBypass
+	29, // 25: plimsoll.agent.v1.Answer.view:type_name -> plimsoll.agent.v1.View
+	26, // 26: plimsoll.agent.v1.Answer.held:type_name -> plimsoll.agent.v1.Held
+	10, // 27: plimsoll.agent.v1.Answer.placed:type_name -> plimsoll.agent.v1.Placed
+	11, // 28: plimsoll.agent.v1.Placed.identity:type_name -> plimsoll.agent.v1.Identity
+	19, // 29: plimsoll.agent.v1.Placed.need:type_name -> plimsoll.agent.v1.Need
+	19, // 30: plimsoll.agent.v1.Reserve.need:type_name -> plimsoll.agent.v1.Need
+	11, // 31: plimsoll.agent.v1.Reserve.whose:type_name -> plimsoll.agent.v1.Identity
+	19, // 32: plimsoll.agent.v1.Stand.need:type_name -> plimsoll.agent.v1.Need
+	20, // 33: plimsoll.agent.v1.Need.rule:type_name -> plimsoll.agent.v1.ReserveRule
+	21, // 34: plimsoll.agent.v1.Need.dimensions:type_name -> plimsoll.agent.v1.Dimension
+	22, // 35: plimsoll.agent.v1.Need.labels:type_name -> plimsoll.agent.v1.Label
+	6,  // 36: plimsoll.agent.v1.Verdict.stamp:type_name -> plimsoll.agent.v1.Stamp
+	21, // 37: plimsoll.agent.v1.Verdict.left:type_name -> plimsoll.agent.v1.Dimension
+	24, // 38: plimsoll.agent.v1.Verdict.facts:type_name -> plimsoll.agent.v1.Facts
+	22, // 39: plimsoll.agent.v1.Facts.labels:type_name -> plimsoll.agent.v1.Label
+	21, // 40: plimsoll.agent.v1.Facts.limits:type_name -> plimsoll.agent.v1.Dimension
+	12, // 41: plimsoll.agent.v1.Held.reserved:type_name -> plimsoll.agent.v1.Ref
+	28, // 42: plimsoll.agent.v1.Held.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
+	25, // 43: plimsoll.agent.v1.Held.ends:type_name -> plimsoll.agent.v1.End
+	27, // 44: plimsoll.agent.v1.Held.deeds:type_name -> plimsoll.agent.v1.Deed
+	19, // 45: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
+	32, // 46: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
+	33, // 47: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
+	28, // 48: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
+	34, // 49: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
+	36, // 50: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
+	30, // 51: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
+	31, // 52: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
+	19, // 53: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
+	22, // 54: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
+	21, // 55: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
+	35, // 56: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
+	0,  // 57: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
+	1,  // 58: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
+	58, // [58:59] is the sub-list for method output_type
+	57, // [57:58] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_plimsoll_agent_v1_agent_proto_init() }
@@ -3236,6 +3709,9 @@ func file_plimsoll_agent_v1_agent_proto_init() {
 		(*Ask_Holding)(nil),
 		(*Ask_Holds)(nil),
 		(*Ask_Placed)(nil),
+		(*Ask_SetEnforcement)(nil),
+		(*Ask_SetBypass)(nil),
+		(*Ask_AckedDeed)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3243,7 +3719,7 @@ func file_plimsoll_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plimsoll_agent_v1_agent_proto_rawDesc), len(file_plimsoll_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
