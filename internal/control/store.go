@@ -39,6 +39,13 @@ type Store interface {
 	// Override and Resume are audited in the same transaction, under o.By and o.Reason.
 	Override(ctx context.Context, name string, o pool.Override, lasts time.Duration) (pool.OverrideVerdict, pool.Limits, error)
 	Resume(ctx context.Context, name, by, reason string) (pool.OverrideVerdict, pool.Limits, error)
+	// Shadow and Enforce likewise: what operators take out of force, and back.
+	Shadow(ctx context.Context, t pool.Target, by, reason string) (pool.OrderVerdict, error)
+	Enforce(ctx context.Context, t pool.Target, by, reason string) (pool.OrderVerdict, error)
+	// Orders returns those that stand.
+	Orders(ctx context.Context) (pool.Orders, error)
+	// Note writes into the audit what somebody did past every replica.
+	Note(ctx context.Context, d Deed) error
 	// Sweep writes the pulse first.
 	Sweep(ctx context.Context) ([]pool.Row, error)
 	// Pulse writes that this replica hears, and renews the leases of the hosts that it heard.
@@ -140,6 +147,20 @@ func OverrideDeed(name string, most int64, lasts time.Duration) string {
 
 // ResumeDeed says what Resume did.
 func ResumeDeed(name string) string { return "pool resume " + name }
+
+// ShadowDeed says what Shadow did.
+func ShadowDeed(t pool.Target) string { return "mode shadow " + flagOf(t) }
+
+// EnforceDeed says what Enforce did.
+func EnforceDeed(t pool.Target) string { return "mode enforce " + flagOf(t) }
+
+// flagOf names a target in the words of the command line.
+func flagOf(t pool.Target) string {
+	if t.Name == "" {
+		return "--" + string(t.Scope)
+	}
+	return "--" + string(t.Scope) + " " + t.Name
+}
 
 // ApplyDeed says what Apply did.
 func ApplyDeed(generation int64) string {

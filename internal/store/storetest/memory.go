@@ -160,6 +160,39 @@ func (m *Memory) Override(_ context.Context, name string, o pool.Override, lasts
 	return v, was, nil
 }
 
+// Shadow implements control.Store.
+func (m *Memory) Shadow(_ context.Context, t pool.Target, by, reason string) (pool.OrderVerdict, error) {
+	defer m.in()()
+	v := m.model.Shadow(t, by, reason)
+	if v == pool.Ordered {
+		m.done(by, control.ShadowDeed(t), reason)
+	}
+	return v, nil
+}
+
+// Enforce implements control.Store.
+func (m *Memory) Enforce(_ context.Context, t pool.Target, by, reason string) (pool.OrderVerdict, error) {
+	defer m.in()()
+	v := m.model.Enforce(t)
+	if v == pool.Ordered {
+		m.done(by, control.EnforceDeed(t), reason)
+	}
+	return v, nil
+}
+
+// Orders implements control.Store.
+func (m *Memory) Orders(context.Context) (pool.Orders, error) {
+	defer m.in()()
+	return m.model.Orders(), nil
+}
+
+// Note implements control.Store.
+func (m *Memory) Note(_ context.Context, d control.Deed) error {
+	defer m.in()()
+	m.done(d.By, d.What, d.Reason)
+	return nil
+}
+
 // Resume implements control.Store.
 func (m *Memory) Resume(_ context.Context, name, by, reason string) (pool.OverrideVerdict, pool.Limits, error) {
 	defer m.in()()
