@@ -88,6 +88,16 @@ type Host struct {
 	MaxDwell         time.Duration     `yaml:"max_dwell"`
 	Socket           string            `yaml:"socket"`        // "": agent.sock in the data directory; see Local.AgentSocket
 	ReserveGroup     string            `yaml:"reserve_group"` // "": root and the agent's user alone reserve at the socket
+	Observe          Observe           `yaml:"observe"`
+}
+
+// Observe says what an agent that only observes takes for a sandbox.
+type Observe struct {
+	CgroupParent string     `yaml:"cgroup_parent"`  // each cgroup below it is one; "": none
+	Match        string     `yaml:"match"`          // a regular expression on executables and command lines; "": none
+	SizePattern  string     `yaml:"size_pattern"`   // its group is the configured size on a command line; "": qemu's -m
+	Stateful     string     `yaml:"stateful_match"` // on names and command lines of those that keep state; "": none
+	DefaultSize  gate.Bytes `yaml:"default_size"`   // configured size where nothing says it; 0: not known
 }
 
 // PSI are the marks of the kernel's pressure figures.

@@ -4,11 +4,16 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/internal/observe"
 )
 
 // AgentCommand is `plimsoll agent`.
 func AgentCommand(version string) *cobra.Command {
 	var f flags
+	var observes bool
+	var seen config.Observe
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Run this machine's agent: the gate of one host",
@@ -17,15 +22,28 @@ func AgentCommand(version string) *cobra.Command {
 Without a replica it is a gate of its own: a node daemon asks it at its socket to Reserve,
 Redeem, Track and Done (Go: client/boot), or with plimsoll gate. Root may reserve, the
 agent's own user, and the group that host.reserve_group names; whoever has a ticket may
-boot with it. Sandboxes outlive it: the next start re-adopts them.`,
+boot with it. Sandboxes outlive it: the next start re-adopts them.
+
+With --observe it only measures what runs, found by cgroup parent or by a pattern, whoever
+started it, and plimsoll observe shows what each mode would hold of it. It writes nothing
+outside its data directory, and signals, moves, limits and scores nothing.`,
 		Example: `  plimsoll agent
   plimsoll agent --config plimsoll.yaml
-  PLIMSOLL_HOST_BUDGET=4GiB plimsoll agent --data-dir ./state`,
+  PLIMSOLL_HOST_BUDGET=4GiB plimsoll agent --data-dir ./state
+  plimsoll agent --observe --match 'firecracker|qemu-system'
+  plimsoll agent --observe --cgroup-parent /machine.slice --default-size 2GiB`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := f.options(c, version)
 			if err != nil {
 				return err
+			}
+			if observes {
+				observing(c, &o, seen)
+				return RunObserver(c.Context(), o)
+			}
+			if seen != (config.Observe{}) {
+				return errors.New("those flags say what to observe: add --observe")
 			}
 			if o.File.Local.Host == nil {
 				return errors.New("the configuration has no host section, so there is nothing for an agent to watch; add host: {}")
@@ -35,5 +53,15 @@ boot with it. Sandboxes outlive it: the next start re-adopts them.`,
 	}
 	c.Flags().StringVar(&f.path, "config", "", "configuration `file`; see plimsoll config example")
 	c.Flags().StringVar(&f.level, "log", "info", "what to log on standard error: debug, info, warn or error")
+	c.Flags().BoolVar(&observes, "observe", false, "measure only what runs, and touch nothing")
+	observe.AddFlags(c, &seen)
 	return c
+}
+
+// observing lays the flags over what the file says.
+func observing(c *cobra.Command, o *Options, seen config.Observe) {
+	if o.File.Local.Host == nil {
+		o.File.Local.Host = config.Default("").Local.Host
+	}
+	observe.Overlay(&o.File.Local.Host.Observe, seen, c)
 }
