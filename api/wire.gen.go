@@ -649,8 +649,11 @@ type Fault struct {
 // Finding One thing on which the store, a host or the clock disagree.
 type Finding struct {
 	// Deed What mends it; none where only a person may.
-	Deed  string `json:"deed,omitempty"`
-	Epoch int64  `json:"epoch,omitempty"`
+	Deed string `json:"deed,omitempty"`
+
+	// Detail Where to find what runs out of gate.
+	Detail string `json:"detail,omitempty"`
+	Epoch  int64  `json:"epoch,omitempty"`
 
 	// Error Why it was not.
 	Error string `json:"error,omitempty"`
@@ -672,7 +675,8 @@ type Finding struct {
 
 	// What `unheld`, `end_unseen`, `boot_unseen`, `reopen_unseen`, `unreleased`: the host says otherwise of
 	// what the store has there. `lost_alive`, `superseded`, `stranded`, `unknown`, `end_untold`: the
-	// store says otherwise of what the host has. `lost_placing`, `out_of_patience`, `overdue`,
+	// store says otherwise of what the host has. `out_of_gate`: it runs on a host whose ledger
+	// knows nothing of it. `lost_placing`, `out_of_patience`, `overdue`,
 	// `dead_host`: its time is over. `unheard`: its host cannot be asked.
 	What string `json:"what"`
 }
@@ -1063,6 +1067,10 @@ type Pool struct {
 	// (`none`).
 	Placement Placement `json:"placement"`
 
+	// Running Of those, the ones that were booted and are not known to have ended. A pool that stays full while
+	// none is waits for nothing that could end.
+	Running *int64 `json:"running,omitempty"`
+
 	// Shares Parts of it that are for one consumer, or for the classes of one priority.
 	Shares []ShareStanding `json:"shares,omitempty"`
 
@@ -1241,8 +1249,9 @@ type ReconcileRequest struct {
 	// DryRun Find, and change nothing.
 	DryRun bool `json:"dry_run,omitempty"`
 
-	// StopUnknown Stop stateless sandboxes of which the store knows nothing. Without it they are only shown:
-	// after a store was restored from a backup they may be everybody's.
+	// StopUnknown Stop stateless sandboxes of which the store, or the ledger of their host, knows nothing.
+	// Without it they are only shown: after a store was restored from a backup they may be
+	// everybody's.
 	StopUnknown bool `json:"stop_unknown,omitempty"`
 }
 

@@ -13,8 +13,17 @@ import (
 type Held struct {
 	Reserved  []Ref // open reservations
 	Sandboxes []Sandbox
-	Ends      []End  // that no replica has written
-	Deeds     []Deed // likewise, in the order in which they were done
+	Ends      []End   // that no replica has written
+	Deeds     []Deed  // likewise, in the order in which they were done
+	OutOfGate []Stray // filled in by the shell: the ledger knows nothing of them
+}
+
+// Stray is what was booted here under a ticket once, and runs on in no ledger's name: the file
+// that remembered it was lost.
+type Stray struct {
+	ID    string
+	Where string // its cgroup
+	PIDs  []int
 }
 
 // Held returns it, in order of ids.

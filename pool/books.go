@@ -35,7 +35,8 @@ type Books interface {
 	Pulse() Pulse
 	// PutPulse stores it.
 	PutPulse(p Pulse)
-	// Leases says when each registered host was last heard that is not buried; asked by Sweep alone.
+	// Leases says when each registered host was last heard that is not buried; asked by Pulse
+	// and Sweep alone.
 	Leases() map[string]Time
 	// Buried names the hosts that an operator buried; asked by Sweep alone.
 	Buried() []string

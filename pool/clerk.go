@@ -17,7 +17,7 @@ func (k Clerk) Claim(c Claim) Claimed {
 	}
 	old := k.books.Find(c.Consumer, c.Key)
 	if v, ok := Before(old, c, k.books.Now()); ok {
-		return answer(v, old)
+		return k.answer(v, old)
 	}
 	if old != nil && !old.State.Ended() {
 		return k.reclaim(old, c)
@@ -30,11 +30,17 @@ func (k Clerk) Claim(c Claim) Claimed {
 	return k.decide(&r, c, limits)
 }
 
-func answer(v Verdict, r *Row) Claimed {
+// answer tells of a row as it is. Who is out of patience is told how the pool stands, as
+// everybody is who is told no.
+func (k Clerk) answer(v Verdict, r *Row) Claimed {
 	if r == nil {
 		return Claimed{Verdict: v}
 	}
-	return Claimed{Verdict: v, Row: *r}
+	c := Claimed{Verdict: v, Row: *r}
+	if limits, ok := k.limits(r.Pool); ok && v == PatienceOut {
+		c.Standing = k.standing(r, &limits)
+	}
+	return c
 }
 
 // reclaim tries again for a waiter, or takes over a placing whose replica was lost.
@@ -43,13 +49,13 @@ func (k Clerk) reclaim(r *Row, c Claim) Claimed {
 	if r.TooOld(now) {
 		r.GiveUp(now)
 		k.books.Put(r)
-		return answer(PatienceOut, r)
+		return k.answer(PatienceOut, r)
 	}
 	limits, _ := k.limits(r.Pool)
 	if r.State == Placing {
 		k.grant(r, &limits)
 		k.books.Put(r)
-		return answer(Granted, r)
+		return k.answer(Granted, r)
 	}
 	return k.decide(r, c, limits)
 }

@@ -127,6 +127,7 @@ type Line struct {
 	Limits   Limits // with the cap in force
 	Override Override
 	Busy     int64
+	Running  int64 // of those, booted and not known to have ended
 	Waiting  int64
 	Held     map[Holder]int64 // sums to Busy
 }
@@ -142,6 +143,11 @@ func (m *Model) Lines() []Line {
 		line := Line{Name: name, Limits: l, Busy: m.mem.Tally(name).Busy, Waiting: int64(len(m.mem.Line(name))), Held: m.mem.Held(name)}
 		if o := m.mem.Override(name); o.InForce(m.mem.now) {
 			line.Override = o
+		}
+		for _, r := range m.mem.rows {
+			if r.Pool == name && r.State == Running {
+				line.Running++
+			}
 		}
 		out = append(out, line)
 	}

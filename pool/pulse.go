@@ -11,6 +11,7 @@ import (
 type Pulse struct {
 	At         Time          // last written
 	HeardSince Time          // when it began to be written without a gap
+	HostsSince Time          // since when no more than half of the hosts were silent together
 	Gap        time.Duration // one longer than that was an outage, see GapFor; zero: PulseGap
 }
 
@@ -18,7 +19,8 @@ type Pulse struct {
 const (
 	PulseEvery = 5 * time.Second
 	PulseGap   = 30 * time.Second // one longer than that was an outage in any case
-	HostTTL    = 5 * time.Minute  // a host that was not heard for so long is dead
+	HostSilent = 30 * time.Second // a host that was not heard for so long is silent
+	HostTTL    = 5 * time.Minute  // and for so long, dead
 )
 
 // GapFor is the longest silence of all replicas that is no outage, where the shortest life of
@@ -51,17 +53,36 @@ func (p Pulse) heardFor(now Time, d time.Duration) bool {
 	return now.Since(p.HeardSince) >= d
 }
 
+// beatHosts looks at how many hosts are silent. When they are more than half, it is the hearing
+// that failed. It is judged by silence and not by death: leases end one after the other, and
+// begin again one after the other, though all fell silent together.
+func (p Pulse) beatHosts(leases map[string]Time, now Time) Pulse {
+	silent := 0
+	for _, heard := range leases {
+		if now.Since(heard) >= HostSilent {
+			silent++
+		}
+	}
+	if 2*silent > len(leases) {
+		p.HostsSince = now
+	}
+	return p
+}
+
 // Pulse writes that somebody hears.
 func (k Clerk) Pulse() Pulse {
-	p := k.books.Pulse().beat(k.books.Now())
+	now := k.books.Now()
+	p := k.books.Pulse().beat(now).beatHosts(k.books.Leases(), now)
 	k.books.PutPulse(p)
 	return p
 }
 
 // Dead returns the hosts whose lease is over, by name: leases says when each was last heard.
-// When more than half of them fell silent together, it is the hearing that failed: none is dead.
+// None is dead before somebody could hear, and half of the hosts were heard, for as long as a
+// lease lasts.
 func Dead(leases map[string]Time, now Time, p Pulse) []string {
-	if !p.heardFor(now, HostTTL) {
+	p = p.beatHosts(leases, now)
+	if !p.heardFor(now, HostTTL) || now.Since(p.HostsSince) < HostTTL {
 		return nil
 	}
 	var dead []string
@@ -69,9 +90,6 @@ func Dead(leases map[string]Time, now Time, p Pulse) []string {
 		if now.Since(heard) >= HostTTL {
 			dead = append(dead, name)
 		}
-	}
-	if 2*len(dead) > len(leases) {
-		return nil
 	}
 	slices.Sort(dead)
 	return dead

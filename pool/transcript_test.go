@@ -228,7 +228,7 @@ var commands = map[string]func(p *player, r Row, key string, w words) string{
 		return fmt.Sprintf("%d changed", len(p.m.Sweep()))
 	},
 	"advance": func(p *player, _ Row, key string, w words) string {
-		p.advance(duration(key), w.has("unheard"))
+		p.advance(duration(key), w.has("unheard"), strings.FieldsFunc(w["hearing"], func(r rune) bool { return r == ',' }))
 		return "ok"
 	},
 }
@@ -340,16 +340,22 @@ func (p *player) details(r Row) string {
 	return out.String()
 }
 
-// advance lets time pass while replicas write their pulse, or unheard.
-func (p *player) advance(by time.Duration, unheard bool) {
+// advance lets time pass while replicas write their pulse and hear some hosts, or unheard.
+func (p *player) advance(by time.Duration, unheard bool, hearing []string) {
 	end := p.m.Now().Add(by)
-	gap := p.m.books.Pulse().Gap
-	for !unheard && p.m.Now().Add(gap) < end {
+	every := p.m.books.Pulse().Gap / 2
+	pulse := func() {
+		for _, id := range hearing {
+			p.m.HearHost(id)
+		}
 		p.m.Pulse()
-		p.m.Advance(p.m.Now().Add(gap))
+	}
+	for !unheard && p.m.Now().Add(every) < end {
+		pulse()
+		p.m.Advance(p.m.Now().Add(every))
 	}
 	if !unheard {
-		p.m.Pulse()
+		pulse()
 	}
 	p.m.Advance(end)
 }

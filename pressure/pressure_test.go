@@ -14,8 +14,8 @@ import (
 	"github.com/plimsoll-project/plimsoll/pressure"
 )
 
-// Cases that cannot happen here: T41 and T15's eviction (admittable is no input of the
-// valve or of Lost), T105 (the sample interval is the shell's; the relation headroom ≥
+// Cases that cannot happen here: T15's eviction (admittable is no input of the valve or of
+// Lost), T105 (the sample interval is the shell's; the relation headroom ≥
 // rate × reaction is proved by config check).
 
 func TestTranscripts(t *testing.T) {

@@ -305,15 +305,22 @@ func (a *Agent) Verdict(ctx context.Context) (host.Verdict, error) {
 	return v, nil
 }
 
-// Holding is all that the host answers for.
+// Holding is all that the host answers for, and what runs beside it.
 func (a *Agent) Holding(ctx context.Context) (host.Held, error) {
 	var held host.Held
 	look := func(h *host.Host) { held = h.Held() }
 	if err := a.ask(ctx, request{look: look, firm: true}).Err; err != nil {
 		return host.Held{}, err
 	}
+	held.OutOfGate = a.OutOfGate(held.Sandboxes)
 	return held, nil
 }
+
+// OutOfGate is what runs beside what is known, in cgroups of the agent's making.
+func (a *Agent) OutOfGate(known []host.Sandbox) []host.Stray { return a.booter.outOfGate(known) }
+
+// Clear ends what runs out of gate under an id. What the agent watches it leaves alone.
+func (a *Agent) Clear(_ context.Context, id string) error { return a.cfg.Driver.Remove(id) }
 
 // Holds says what the host has of a placement now.
 func (a *Agent) Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error) {

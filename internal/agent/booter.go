@@ -364,11 +364,7 @@ func (b *booter) ownCgroup(id, cgroup string) string {
 // clearStrays removes cgroups of sandboxes that ended while nobody watched. One that still
 // holds processes nobody here knows of runs out of gate: that is said, and it is left alone.
 func (b *booter) clearStrays(known []host.Sandbox) {
-	ids := map[string]bool{}
-	for _, s := range known {
-		ids[s.ID] = true
-	}
-	strays, err := b.agent.cfg.Driver.Sweep(func(id string) bool { return ids[id] })
+	strays, err := b.strays(known)
 	if err != nil {
 		b.agent.cfg.Log.Error("left-over cgroups not swept", "err", err)
 		return
@@ -380,6 +376,29 @@ func (b *booter) clearStrays(known []host.Sandbox) {
 			b.agent.cfg.Log.Error("left-over cgroup not removed", "id", s.ID, "err", err)
 		}
 	}
+}
+
+// strays are the driver's cgroups that are no known sandbox's.
+func (b *booter) strays(known []host.Sandbox) ([]driver.Stray, error) {
+	ids := map[string]bool{}
+	for _, s := range known {
+		ids[s.ID] = true
+	}
+	return b.agent.cfg.Driver.Sweep(func(id string) bool { return ids[id] })
+}
+
+// outOfGate are those of them that run.
+func (b *booter) outOfGate(known []host.Sandbox) (all []host.Stray) {
+	strays, err := b.strays(known)
+	if err != nil {
+		b.agent.cfg.Log.Error("what runs out of gate is not known", "err", err)
+	}
+	for _, s := range strays {
+		if len(s.PIDs) > 0 {
+			all = append(all, host.Stray{ID: s.ID, Where: s.Cgroup, PIDs: s.PIDs})
+		}
+	}
+	return all
 }
 
 // detach lets every sandbox go on without this agent.

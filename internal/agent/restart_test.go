@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,12 +202,19 @@ func TestAStateThatIsNotOurs(t *testing.T) {
 			}
 			if len(r.cfg.Driver.Warnings()) == 0 {
 				r.eventually("the stray to be found", func() bool { return strings.Contains(r.log.String(), "runs out of gate") })
+				held, err := r.Holding(t.Context())
+				if s := held.OutOfGate; err != nil || len(s) != 1 || s[0].ID != "b" || !slices.Contains(s[0].PIDs, pid) {
+					t.Errorf("out of gate %+v, %v", s, err)
+				}
 			}
 			if !alive(pid) {
 				t.Error("it was killed")
 			}
 			unix.Kill(pid, unix.SIGKILL)
-			r.cfg.Driver.Remove("b")
+			r.Clear(t.Context(), "b")
+			if held, err := r.Holding(t.Context()); err != nil || len(held.OutOfGate) != 0 {
+				t.Errorf("cleared, and out of gate %+v, %v", held.OutOfGate, err)
+			}
 		})
 	}
 }

@@ -11,12 +11,15 @@ import (
 
 var (
 	link   = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
-	source = regexp.MustCompile("`([a-z]+(?:/[a-z]+)*/[a-z_.]+\\.(?:go|yaml))`")
+	source = regexp.MustCompile("`([a-z]+(?:/[a-z]+)*/[a-z0-9_.]+\\.(?:go|yaml|txt))`")
+	tested = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
+	tests  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
 )
 
 // Whoever follows ARCHITECTURE.md must arrive. A file is looked for once its folder exists.
 func TestDocumentsNameWhatExists(t *testing.T) {
 	root := os.DirFS("../..")
+	known := testsOf(t, root)
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
 		documents, err := fs.Glob(root, pattern)
 		if err != nil {
@@ -30,8 +33,33 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 			for _, fault := range deadReferences(root, document, string(text)) {
 				t.Error(fault)
 			}
+			for _, name := range tested.FindAllString(string(text), -1) {
+				if !strings.Contains(known, "\n"+name) && name != "TestName" { // that one stands for any
+					t.Errorf("%s: names the test %s, which does not exist", document, name)
+				}
+			}
 		}
 	}
+}
+
+// testsOf are the names of all tests, each on a line: a table of promises is worth what its
+// tests are. A document may name several by how they begin, as -run does.
+func testsOf(t *testing.T, root fs.FS) string {
+	var known strings.Builder
+	err := fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := fs.ReadFile(root, name)
+		for _, m := range tests.FindAllStringSubmatch(string(text), -1) {
+			known.WriteString("\n" + m[1])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known.String()
 }
 
 func deadReferences(root fs.FS, document, text string) (faults []string) {

@@ -2,13 +2,15 @@ package bench
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 )
 
 // printed is a result that a person or a program reads.
@@ -41,7 +43,7 @@ func pickCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Hosts < 1 || o.Ops < 1 {
-				return fmt.Errorf("--hosts %d --ops %d: both must be at least 1", o.Hosts, o.Ops)
+				return cli.Mistake(c, "--hosts %d --ops %d: both must be at least 1", o.Hosts, o.Ops)
 			}
 			r, err := Pick(o)
 			return show(c, r, err)
@@ -62,7 +64,7 @@ func ticketCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Ops < 1 {
-				return fmt.Errorf("--ops %d: must be at least 1", o.Ops)
+				return cli.Mistake(c, "--ops %d: must be at least 1", o.Ops)
 			}
 			r, err := Ticket(o)
 			return show(c, r, err)
@@ -92,7 +94,10 @@ files (set TMPDIR to measure another disk), or a schema beside all else in a Pos
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Callers < 1 || o.Claims < 1 {
-				return fmt.Errorf("--callers %d --claims %d: both must be at least 1", o.Callers, o.Claims)
+				return cli.Mistake(c, "--callers %d --claims %d: both must be at least 1", o.Callers, o.Claims)
+			}
+			if o.Store != embedded && !strings.HasPrefix(o.Store, "postgres://") && !strings.HasPrefix(o.Store, "postgresql://") {
+				return cli.Mistake(c, "--store: write sqlite, or postgres://user@host/database")
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()

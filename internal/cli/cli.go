@@ -66,7 +66,7 @@ PLIMSOLL_URL, PLIMSOLL_TOKEN, PLIMSOLL_DATA_DIR, PLIMSOLL_SOCKET (of the host's 
 
 Exit status: 0, or that of the sandbox; 64 a mistake on the command line, 69 nobody can be
 reached, 70 an internal error, 75 not now (ask again), 77 not allowed, 78 a configuration
-that is not valid.`
+that is not valid, or that this machine cannot follow.`
 
 func (a *app) root(extra []*cobra.Command) *cobra.Command {
 	root := group(&cobra.Command{
@@ -80,12 +80,17 @@ func (a *app) root(extra []*cobra.Command) *cobra.Command {
 		a.runCommand(), a.admissionsCommand(), a.hostsCommand(), a.hostCommand(), a.poolsCommand(), a.poolCommand(),
 		a.observeCommand(), a.gateCommand(), a.releaseCommand(), a.reconcileCommand(), a.whoamiCommand(), a.configCommand(), a.tokenCommand(), a.keyringCommand(), a.ticketCommand(), a.auditCommand(), a.replicasCommand(), a.versionCommand(),
 	)
-	root.AddCommand(extra...)
+	for _, cmd := range extra {
+		if cmd.HasSubCommands() && !cmd.Runnable() {
+			group(cmd)
+		}
+		root.AddCommand(cmd)
+	}
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	a.addFlags(root)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return mistake(cmd, "%s", err) })
+	root.SetFlagErrorFunc(flagMistake)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.checkOutput(cmd) }
 	checkArgs(root)
 	return root
@@ -138,7 +143,7 @@ func checkArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return mistake(cmd, "%s", err)
+				return argMistake(cmd, args, err)
 			}
 			return nil
 		}

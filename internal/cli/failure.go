@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ const (
 	ExitInternal    = 70
 	ExitNotNow      = 75
 	ExitNotAllowed  = 77
-	ExitConfig      = 78 // the configuration is not valid
+	ExitConfig      = 78 // the configuration is not valid, or cannot be followed here
 )
 
 // Failure is an error with its exit status and what to do about it.
@@ -86,6 +87,8 @@ func judge(err error) verdict {
 		unreachable *client.Unreachable
 		faults      config.Faults
 		status      interface{ ExitStatus() int } // of a command that knows no Failure
+		database    interface{ SQLState() string }
+		network     *net.OpError
 	)
 	switch {
 	case errors.As(err, &failure):
@@ -103,9 +106,16 @@ func judge(err error) verdict {
 		return verdict{status: ExitNotNow, word: "not now", detail: "no answer within the wait", try: longer}
 	case errors.As(err, &faults):
 		return verdict{status: ExitConfig, detail: "the configuration is not valid:\n" + faults.Error(), try: "correct these lines; plimsoll config example shows every setting"}
+	case errors.As(err, &database) && shutOut(database.SQLState()):
+		return verdict{status: ExitNotAllowed, word: "not allowed", detail: err.Error()}
+	case errors.As(err, &network):
+		return verdict{status: ExitUnavailable, detail: err.Error()}
 	}
 	return verdict{status: ExitInternal, detail: err.Error()}
 }
+
+// shutOut says whether a database let the user not in, or not do what was wanted.
+func shutOut(state string) bool { return strings.HasPrefix(state, "28") || state == "42501" }
 
 func judgeRefusal(r *api.Refusal) verdict {
 	m := r.Code.Meaning()

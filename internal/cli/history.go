@@ -85,6 +85,9 @@ func (a *app) rollback(cmd *cobra.Command, to int64, yes bool) error {
 		return err
 	}
 	former, err := c.ConfigAt(cmd.Context(), to)
+	if r, ok := api.AsRefusal(err); ok && r.Code == api.NotFound {
+		r.Detail, r.Remedy = fmt.Sprintf("generation %d was never in force", to), "plimsoll config history lists those that were"
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -139,6 +140,7 @@ for no other. After each rotation's first step they are derived anew.`,
 			if err != nil {
 				return mistake(cmd, "%s", err)
 			}
+			a.doubtAudience(cmd.Context(), args[0])
 			data, err := keys.EncodeFile()
 			switch {
 			case err != nil:
@@ -157,6 +159,31 @@ for no other. After each rotation's first step they are derived anew.`,
 	cmd.Flags().StringVar(&out, "out", "", "write them to this `file`, readable by you alone")
 	cmd.Flags().BoolVar(&show, "show", false, "write them to standard output")
 	return cmd
+}
+
+// doubtAudience says so when no pool demands tickets of that name: its keys would verify none.
+// Nobody need be there to be asked.
+func (a *app) doubtAudience(ctx context.Context, name string) {
+	c, _, err := a.connect()
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	list, err := c.Pools(ctx)
+	if err != nil {
+		return
+	}
+	var known []string
+	for _, p := range list.Pools {
+		if p.Audience == name {
+			return
+		}
+		if p.Audience != "" {
+			known = append(known, p.Audience)
+		}
+	}
+	fmt.Fprintf(a.stderr, "plimsoll: no pool demands tickets of the audience %s now; there is %s\n", plain(name), plain(first(strings.Join(known, ", "), "none")))
 }
 
 // writeSecret replaces a file as a whole, readable by its owner alone.

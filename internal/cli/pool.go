@@ -10,6 +10,9 @@ import (
 	"github.com/plimsoll-project/plimsoll/client"
 )
 
+// longestFor is the longest that the contract lets a pool be set for.
+const longestFor = 720 * time.Hour
+
 func (a *app) poolCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pool",
@@ -42,8 +45,8 @@ Caps that would sum to more than the ceiling are refused.`,
 			if slots < 1 {
 				return mistake(cmd, "--cap %d: at least 1; plimsoll pool hold %s lets nothing in", slots, args[0])
 			}
-			if lasts < time.Second {
-				return mistake(cmd, "--for %s: at least 1s, as in --for 2h", lasts)
+			if lasts < time.Second || lasts > longestFor {
+				return mistake(cmd, "--for %s: between 1s and 720h, as in --for 2h", lasts)
 			}
 			return a.changePool(func(c *client.Client) (*api.PoolChange, error) {
 				return c.OverridePool(cmd.Context(), args[0], slots, lasts, reason)
@@ -66,13 +69,14 @@ func (a *app) poolHold() *cobra.Command {
 		Use:   "hold NAME --reason TEXT",
 		Short: "Let nothing new into a pool",
 		Long: `Lets nothing new into a pool, until it is resumed or for as long as is said. What runs goes
-on, and who waits keeps the place.`,
+on, and who waits keeps the place. It takes the place of a cap that was set for a while, which
+does not come back with resume.`,
 		Example: `  plimsoll pool hold browser --reason "bad image"
   plimsoll pool hold browser --for 30m --reason "the provider is being repaired"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if lasts != 0 && lasts < time.Second {
-				return mistake(cmd, "--for %s: at least 1s, or leave it out", lasts)
+			if lasts != 0 && (lasts < time.Second || lasts > longestFor) {
+				return mistake(cmd, "--for %s: between 1s and 720h, or leave it out", lasts)
 			}
 			return a.changePool(func(c *client.Client) (*api.PoolChange, error) {
 				return c.HoldPool(cmd.Context(), args[0], lasts, reason)

@@ -67,6 +67,9 @@ func poolNotes(p api.Pool, now time.Time) (notes []string) {
 	if o := p.Override; o != nil {
 		notes = append(notes, overrideNote(p, *o, now))
 	}
+	if p.Running != nil && *p.Running == 0 && p.Capped && p.Busy > 0 && p.Busy >= p.Cap {
+		notes = append(notes, "full, and none of it runs: "+plural(p.Busy, "slot is", "slots are")+" held by what was not booted; plimsoll admissions says since when")
+	}
 	for _, s := range p.Shares {
 		notes = append(notes, shareNote(s))
 	}

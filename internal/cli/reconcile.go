@@ -17,8 +17,9 @@ func (a *app) reconcileCommand() *cobra.Command {
 		Long: `Compares what the store has with what each host holds, in both directions, and with the time,
 shows what disagrees and mends it: slots without a sandbox, sandboxes without a slot, boots and
 ends that were never written, places and placings that nobody holds any more. A second run
-finds nothing, but what only a person may settle: a stateful sandbox that should not run, and
-what the store knows nothing of.
+finds nothing, but what only a person may settle: a stateful sandbox that should not run, what
+the store knows nothing of, and what runs out of gate: in no ledger's name, because the file
+that remembered it was lost.
 
 A server does most of this by itself every 10 seconds. This shows it, and does it now.`,
 		Example: `  plimsoll reconcile --dry-run
@@ -41,7 +42,7 @@ A server does most of this by itself every 10 seconds. This shows it, and does i
 		},
 	}
 	cmd.Flags().BoolVar(&q.DryRun, "dry-run", false, "show what disagrees, and change nothing")
-	cmd.Flags().BoolVar(&q.StopUnknown, "stop-unknown", false, "stop stateless sandboxes of which the store knows nothing; not after it was restored from a backup")
+	cmd.Flags().BoolVar(&q.StopUnknown, "stop-unknown", false, "stop stateless sandboxes of which the store, or their host, knows nothing; not after the store was restored from a backup")
 	return cmd
 }
 
@@ -67,6 +68,8 @@ func epoch(n int64) string {
 // outcome says what mends a finding, and whether it was done.
 func outcome(f api.Finding, dry bool) string {
 	switch {
+	case f.Deed == "" && f.Detail != "":
+		return "look at it: " + f.Detail
 	case f.Deed == "":
 		return "look at it: no program should"
 	case dry:

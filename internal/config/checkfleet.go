@@ -93,7 +93,9 @@ const maxPriority = 1_000_000
 // nothing: it is what a ticket tells its substrate.
 func (r *report) checkMemory(here string, c *Class, p *Pool) {
 	if c.Memory == unset {
-		r.relation([]string{here + ".memory"}, "is missing; state what a request gets by default, as in 512MiB")
+		if p != nil { // else it is not known whether it must be said
+			r.relation([]string{here + ".memory"}, "is missing; state what a request gets by default, as in 512MiB")
+		}
 		return
 	}
 	r.wholeMiB(here+".memory", c.Memory)

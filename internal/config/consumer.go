@@ -84,7 +84,9 @@ func (c *Consumer) Tenant(asked string) (string, error) {
 		return "", api.Refuse(api.InvalidRequest, "tenant: %q is no name; write 1 to 128 of A-Z a-z 0-9 . _ : -", short(asked))
 	}
 	if !c.mayAskFor(asked) {
-		return "", api.Refuse(api.Forbidden, "tenant: consumer %s may not ask for %q", c.Name, asked)
+		r := api.Refuse(api.Forbidden, "tenant: consumer %s may not ask for %q", c.Name, asked)
+		r.Remedy = "ask for a tenant of this consumer's, or add it to the consumer's tenants with plimsoll config apply"
+		return "", r
 	}
 	return asked, nil
 }

@@ -282,7 +282,7 @@ func TestFaultsTogether(t *testing.T) {
 
 // TestParseFleetNamesItsOwnLines: in the document alone there is no fleet section above.
 func TestParseFleetNamesItsOwnLines(t *testing.T) {
-	_, err := ParseFleet("fleet.yaml", []byte("default_quota: none\npools: [{name: a, cap: none}]\nclasses:\n- {name: s, pool: x, memory: 1GiB}\n"))
+	_, err := ParseFleet("fleet.yaml", []byte("default_quota: none\npools: [{name: a, cap: none}]\nclasses:\n- {name: s, pool: x}\n"))
 	want := `fleet.yaml:4: classes[0].pool: there is no pool "x"; name one of fleet.pools or add it there`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)

@@ -123,7 +123,7 @@ func (c call) refusal(a admission.Answer) error {
 	if b, limit := busyOf(a.Standing); b != nil {
 		f.PoolBusy, f.Cap = *b, *limit
 	}
-	if a.Code == api.PoolFull || a.Code == api.QueueFull {
+	if a.Code == api.PoolFull || a.Code == api.QueueFull || a.Code == api.QueueTimeout {
 		f.Share, f.Override = showShare(a.Standing.Share), showOverride(a.Standing.Override)
 	}
 	if a.Code == api.TenantOverQuota {
@@ -180,7 +180,10 @@ func placeOf(a admission.Answer) int64 {
 // explain is the one line that says whose no it is, with its numbers.
 func (c call) explain(a admission.Answer) string {
 	switch s := a.Standing; a.Code {
-	case api.PoolFull, api.QueueFull:
+	case api.PoolFull, api.QueueFull, api.QueueTimeout:
+		if s.Position == 0 { // nobody counted
+			return ""
+		}
 		return fullBecause(a.Row.Pool, s)
 	case api.TenantOverQuota:
 		return "tenant " + a.Row.Tenant + " holds " + itoa(s.QuotaUse) + " of its " + itoa(s.QuotaLimit)

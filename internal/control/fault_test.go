@@ -2,6 +2,8 @@ package control_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -320,4 +322,29 @@ func TestTidying(t *testing.T) {
 			}, storetest.Fault{Call: call, Nth: max(1, map[string]int{"Config": 2}[call]), Persisted: persisted})
 		}
 	}
+}
+
+// hung is a store that does not answer a ping: its server fell silent.
+type hung struct{ control.Store }
+
+func (hung) Ping(ctx context.Context) error {
+	<-ctx.Done()
+	return errors.New("no answer from db.internal")
+}
+
+// TestReadyWithoutAStore: a load balancer is answered soon, whatever the store does, and is
+// told nothing of where that is.
+func TestReadyWithoutAStore(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		r.must(r.g.Ready(r.t.Context()))
+		good := r.g.Store
+		r.g.Store = hung{good}
+		began := time.Now()
+		err := r.g.Ready(r.t.Context())
+		if !errors.Is(err, api.Unavailable) || strings.Contains(err.Error(), "db.internal") || time.Since(began) > 2*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		r.g.Store = good
+		r.must(r.g.Ready(r.t.Context()))
+	})
 }

@@ -27,6 +27,8 @@ type Link interface {
 	Holding(ctx context.Context) (host.Held, error)
 	Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error)
 	Placed(ctx context.Context, id string) (host.Placed, error)
+	// Clear ends what runs out of gate under an id.
+	Clear(ctx context.Context, id string) error
 }
 
 // Feed is what an agent says unasked.

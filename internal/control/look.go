@@ -114,13 +114,21 @@ func showConfig(c Config) api.ConfigDocument {
 	return api.ConfigDocument{Generation: c.Generation, Document: c.Document, AppliedBy: c.By, AppliedAt: wireTime(c.AppliedAt)}
 }
 
-// Ready says whether this replica can admit, and if not, why.
+// readyWithin is as long as the store may take to show that it is there: whoever asks is a
+// load balancer, and a store that hangs is none.
+const readyWithin = 2 * time.Second
+
+// Ready says whether this replica can admit, and if not, why: to anybody, so that the store's
+// own words, which name its address, are for the log.
 func (g *Gateway) Ready(ctx context.Context) error {
 	if g.Fleet() == nil {
 		return api.Refuse(api.Unavailable, "no configuration is in force")
 	}
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
 	if err := g.Store.Ping(ctx); err != nil {
-		return api.Refuse(api.Unavailable, "the store cannot be written: %s", err)
+		g.Log.Warn("not ready: the store cannot be written", "err", err)
+		return api.Refuse(api.Unavailable, "the store cannot be written")
 	}
 	if g.Fleet().AnyWithoutHosts() {
 		return nil

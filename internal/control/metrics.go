@@ -122,6 +122,7 @@ var (
 	descBusy       = prometheus.NewDesc("plimsoll_pool_busy_slots", "Slots held.", perPool, nil)
 	descCap        = prometheus.NewDesc("plimsoll_pool_cap_slots", "Slots in all; absent without a cap.", perPool, nil)
 	descOutOfGate  = prometheus.NewDesc("plimsoll_out_of_gate", "What ran without a slot when this replica was last told what runs; absent when it was not told within the life of a slot.", perPool, nil)
+	descRunning    = prometheus.NewDesc("plimsoll_pool_running_slots", "Slots whose sandbox was booted; zero for long while all are held is an alarm: nothing is there that could end.", perPool, nil)
 	descWaiting    = prometheus.NewDesc("plimsoll_pool_waiting", "Admissions that wait.", perPool, nil)
 )
 
@@ -132,7 +133,7 @@ func (g *Gateway) Gauges() prometheus.Collector { return hostGauges{g} }
 func (c hostGauges) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom,
-		descAside, descFree, descSandboxes, descShut, descBusy, descCap, descWaiting, descOutOfGate,
+		descAside, descFree, descSandboxes, descShut, descBusy, descRunning, descCap, descWaiting, descOutOfGate,
 	} {
 		out <- d
 	}
@@ -154,6 +155,7 @@ func (c hostGauges) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, l := range lines {
 		out <- gauge(descBusy, float64(l.Busy), l.Name)
+		out <- gauge(descRunning, float64(l.Running), l.Name)
 		out <- gauge(descWaiting, float64(l.Waiting), l.Name)
 		if l.Limits.Cap != pool.Unlimited {
 			out <- gauge(descCap, float64(l.Limits.Cap), l.Name)

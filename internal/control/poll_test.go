@@ -270,6 +270,10 @@ func TestQueueTimeout(t *testing.T) {
 		if !refusal.Figures.TimedOut || refusal.Figures.QueuedFor < 5*time.Second || refusal.Figures.QueuedFor > 7*time.Second {
 			t.Errorf("after 5 s of patience: %+v", refusal.Figures)
 		}
+		// The ADR: a timeout carries pool, busy and cap, as every refusal does.
+		if f := refusal.Figures; f.Pool == "" || f.Cap != 1 || f.PoolBusy != 1 || refusal.Detail == "" {
+			t.Errorf("%q: %+v", refusal.Detail, f)
+		}
 		// Trap 12, F03: GET and attempt say so for a day.
 		time.Sleep(23 * time.Hour)
 		if a, err := r.g.Get(r.t.Context(), alice, "k2"); err != nil || a.State != api.AdmissionStateTimedOut {

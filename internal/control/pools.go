@@ -44,7 +44,7 @@ func (g *Gateway) occupied(ctx context.Context, f Filter) ([]pool.Line, []pool.R
 
 func (g *Gateway) showPool(l pool.Line, rows []pool.Row, who *config.Consumer) api.Pool {
 	p := api.Pool{
-		Name: l.Name, Placement: api.PlacementHost, Audience: l.Limits.Audience, Busy: l.Busy, Waiting: l.Waiting, MaxWaiting: l.Limits.MaxWaiting,
+		Name: l.Name, Placement: api.PlacementHost, Audience: l.Limits.Audience, Busy: l.Busy, Running: &l.Running, Waiting: l.Waiting, MaxWaiting: l.Limits.MaxWaiting,
 		Classes: map[string]api.Occupancy{}, Consumers: map[string]api.Occupancy{},
 		ConfiguredCap: g.configuredCap(l.Name), Override: showOverride(l.Override), OutOfGate: g.reports.count(l.Name, g.Now()),
 	}
@@ -214,7 +214,7 @@ func (g *Gateway) changed(ctx context.Context, who *config.Consumer, name string
 	case g.failed(o.err, "pool", name):
 		return api.PoolChange{}, g.Refused(api.Refuse(api.Unavailable, "the store did not answer; look with plimsoll pools whether it is in force, or ask again"), who)
 	case o.verdict == pool.OverrideNoPool:
-		return api.PoolChange{}, g.Refused(api.Refuse(api.NotFound, "no pool %q is in force", name), who)
+		return api.PoolChange{}, g.Refused(g.noPool(name), who)
 	case o.verdict == pool.OverrideCeiling:
 		return api.PoolChange{}, g.Refused(g.overCeiling(ctx, name, o), who)
 	}
@@ -229,6 +229,15 @@ func (g *Gateway) changed(ctx context.Context, who *config.Consumer, name string
 		}
 	}
 	return api.PoolChange{}, g.Refused(api.Refuse(api.Unavailable, "it is in force, but what else is could not be read"), who)
+}
+
+// noPool says that a name is no pool's, and what names are.
+func (g *Gateway) noPool(name string) *api.Refusal {
+	r := api.Refuse(api.NotFound, "no pool %q is in force", name)
+	if fleet := g.Fleet(); fleet != nil {
+		r.Detail += "; there is " + firstOf(sortedKeys(fleet.Settings().Pools))
+	}
+	return r
 }
 
 // overCeiling says what the caps would come to at their worst, as far as it is known here.

@@ -14,8 +14,9 @@ import (
 
 // What else may be found.
 const (
-	EndUntold = "end_untold" // the host still tells an end that the store has, or should have
-	Unheard   = "unheard"    // the store has it on a host that cannot be asked
+	EndUntold = "end_untold"  // the host still tells an end that the store has, or should have
+	Unheard   = "unheard"     // the store has it on a host that cannot be asked
+	OutOfGate = "out_of_gate" // it runs on a host whose ledger knows nothing of it
 )
 
 // Reconcile compares the store, the hosts and the clock with each other, in both
@@ -107,6 +108,45 @@ func (r *reconciling) host(ctx context.Context, link Link, rows []pool.Row) {
 	for _, ref := range held.Reserved {
 		r.held(ctx, t, known, ref, false, false)
 	}
+	for i := range held.OutOfGate {
+		r.outOfGate(ctx, link, &held.OutOfGate[i])
+	}
+}
+
+// outOfGate judges what runs in no ledger's name. It is stopped only when a person says so,
+// and the store knows it for stateless.
+func (r *reconciling) outOfGate(ctx context.Context, link Link, s *host.Stray) {
+	f := api.Finding{What: OutOfGate, ID: s.ID, Host: link.ID(), Detail: whereabouts(s)}
+	row, found, err := r.gateway.Store.ByID(ctx, s.ID)
+	if err != nil {
+		f.Error = err.Error()
+	}
+	if found {
+		f.Key, f.State = row.Key, string(row.State)
+	}
+	if !found || row.Contents.Stateful || !r.options.StopUnknown {
+		r.found(f)
+		return
+	}
+	f.Deed = "stop it on its host"
+	done := r.found(f)
+	if r.options.DryRun {
+		return
+	}
+	if err := link.Clear(ctx, s.ID); err != nil {
+		done.Error = err.Error()
+		return
+	}
+	done.Mended = true
+}
+
+// whereabouts says where to find it.
+func whereabouts(s *host.Stray) string {
+	pids := make([]string, len(s.PIDs))
+	for i, pid := range s.PIDs {
+		pids[i] = itoa(int64(pid))
+	}
+	return "cgroup " + s.Where + ", processes " + firstOf(pids)
 }
 
 // held judges what the host holds and the rows did not say.

@@ -56,6 +56,17 @@ func (r *rig) strange(boot bool) {
 	}
 }
 
+// stray has a sandbox of k run on, of which nobody's ledger knows any more.
+func (r *rig) stray(class string) {
+	h := r.hosts[0]
+	r.boot(r.admit("k", class))
+	synctest.Wait()
+	row := r.row("k")
+	r.exit("k")
+	synctest.Wait()
+	h.set(func() { h.strays = []host.Stray{{ID: row.ID, Where: "/plimsoll/sb-" + row.ID, PIDs: []int{42}}} })
+}
+
 var disagreements = map[string]disagreement{
 	"a slot whose reservation is gone":    {what: "unheld", make: lapsed},
 	"a slot without its sandbox":          {what: "end_unseen", make: func(r *rig) { running(r); r.hosts[0].restart(2000) }},
@@ -74,6 +85,8 @@ var disagreements = map[string]disagreement{
 	"a reservation whose slot was given up": {what: "superseded", make: func(r *rig) { admitted(r); r.over(pool.Expired) }},
 	"a reservation of nobody's":             {what: "unknown", make: func(r *rig) { r.strange(false) }},
 	"a sandbox of nobody's":                 {what: "unknown", make: func(r *rig) { r.strange(true) }},
+	"a sandbox in no ledger's name":         {what: control.OutOfGate, make: func(r *rig) { r.stray("small") }},
+	"a stateful one in no ledger's name":    {what: control.OutOfGate, left: true, make: func(r *rig) { r.stray("base") }},
 	"an end that nobody wrote": {what: control.EndUntold, make: func(r *rig) {
 		running(r)
 		row, h := r.row("k"), r.hosts[0]

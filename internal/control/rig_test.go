@@ -344,16 +344,17 @@ type fakeHost struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 
-	mu    sync.Mutex // guards what follows
-	h     *host.Host
-	news  host.News
-	some  chan struct{} // holds one token when there is news
-	deaf  bool          // answers nothing and says nothing
-	mute  bool          // loses ends and tracks on the way
-	quiet bool          // says nothing unasked
-	lag   time.Duration // of its verdicts
-	plan  map[string]string
-	asked map[string]int // kind of event, or Verdict -> times
+	mu     sync.Mutex // guards what follows
+	h      *host.Host
+	news   host.News
+	some   chan struct{} // holds one token when there is news
+	deaf   bool          // answers nothing and says nothing
+	mute   bool          // loses ends and tracks on the way
+	strays []host.Stray  // run in no ledger's name
+	quiet  bool          // says nothing unasked
+	lag    time.Duration // of its verdicts
+	plan   map[string]string
+	asked  map[string]int // kind of event, or Verdict -> times
 }
 
 func oneHost(mib int64) []*fakeHost { return []*fakeHost{{id: "h1", budget: gate.FromMiB(mib)}} }
@@ -540,7 +541,19 @@ func (h *fakeHost) View(ctx context.Context) (host.View, error) {
 func (h *fakeHost) Holding(ctx context.Context) (host.Held, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	return ask(ctx, h, "Holding", (*host.Host).Held)
+	held, err := ask(ctx, h, "Holding", (*host.Host).Held)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held.OutOfGate = slices.Clone(h.strays)
+	return held, err
+}
+
+// Clear implements control.Link.
+func (h *fakeHost) Clear(_ context.Context, id string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.strays = slices.DeleteFunc(h.strays, func(s host.Stray) bool { return s.ID == id })
+	return nil
 }
 
 // Holds implements control.Link.

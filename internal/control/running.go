@@ -83,7 +83,7 @@ func (g *Gateway) mayReport(who *config.Consumer, name string, rows []pool.Row) 
 	case mine || ok && p.Audience != "" && who.Serves(p.Audience):
 		return nil
 	case !ok:
-		return g.Refused(api.Refuse(api.NotFound, "no pool %q is in force", name), who)
+		return g.Refused(g.noPool(name), who)
 	case p.Audience == "":
 		return g.Refused(api.Refuse(api.InvalidRequest, "pool: %s is placed on hosts, whose agents say what runs", name), who)
 	}

@@ -68,7 +68,7 @@ func makeDir(dir string) error {
 		return err
 	}
 	if err := unix.Rmdir(dir); err != nil {
-		return fmt.Errorf("%s is in use (%w): sweep and remove it first, or choose another id", dir, err)
+		return fmt.Errorf("%s is in use (%w): something runs there out of gate; plimsoll reconcile shows it, and it must end first", dir, err)
 	}
 	return os.Mkdir(dir, 0o755)
 }

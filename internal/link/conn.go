@@ -119,6 +119,12 @@ func (c *Conn) Holding(ctx context.Context) (host.Held, error) {
 	return heldFrom(r.answer.GetHeld()), nil
 }
 
+// Clear ends what runs out of gate under an id.
+func (c *Conn) Clear(ctx context.Context, id string) error {
+	_, err := c.call(ctx, &agentv1.Ask{What: &agentv1.Ask_Clear{Clear: id}})
+	return err
+}
+
 // Holds says what the host has of a placement now.
 func (c *Conn) Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error) {
 	r, err := c.call(ctx, &agentv1.Ask{What: &agentv1.Ask_Holds{Holds: refOf(ref)}})

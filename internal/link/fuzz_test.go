@@ -18,7 +18,7 @@ func fuzzAsks(t *testing.T, f *agentv1.ReplicaFrame) {
 	h.Step(0, host.Sample{Limits: []gate.Limit{{Name: "machine", Size: gate.GiB}}, Full: true, Sandboxes: []host.Resident{}})
 	for i, a := range f.GetAsks() {
 		var p place
-		if _, look := p.look(a); look != nil {
+		if _, look := p.look(&kernel{}, a); look != nil {
 			look(h)
 			p.finish(new(agentv1.Answer))
 			continue

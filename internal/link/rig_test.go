@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -19,6 +20,19 @@ import (
 )
 
 const life = 1007 // the incarnation of the tests' host
+
+// OutOfGate tells of one that runs in no ledger's name.
+func (k *kernel) OutOfGate([]host.Sandbox) []host.Stray {
+	return []host.Stray{{ID: "stray", Where: "/plimsoll/stray", PIDs: []int{7}}}
+}
+
+// Clear says whether it was asked for that one.
+func (k *kernel) Clear(_ context.Context, id string) error {
+	if id != "stray" {
+		return errors.New("nothing of that name runs")
+	}
+	return nil
+}
 
 // kernel is an agent without a machine: the real host, stepped by one goroutine as an agent
 // steps it.

@@ -28,6 +28,10 @@ type Host interface {
 	PostLook(ctx context.Context, tag uint64, firm bool, look func(*host.Host), back chan<- agent.Reply) error
 	Subscribe() *agent.Feed
 	Unsubscribe(*agent.Feed)
+	// OutOfGate is what runs beside what is known.
+	OutOfGate(known []host.Sandbox) []host.Stray
+	// Clear ends what runs out of gate under an id.
+	Clear(ctx context.Context, id string) error
 }
 
 // ServerOptions are what an agent needs to be reached.

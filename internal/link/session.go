@@ -126,7 +126,11 @@ func (w *session) post(ctx context.Context, a *agentv1.Ask) error {
 	}
 	p, tag := &w.places[at], uint64(at)
 	*p = place{id: a.GetId()}
-	if firm, look := p.look(a); look != nil {
+	if clear, ok := a.GetWhat().(*agentv1.Ask_Clear); ok {
+		go func() { w.back <- agent.Reply{Tag: tag, Err: w.server.Host.Clear(ctx, clear.Clear)} }()
+		return nil
+	}
+	if firm, look := p.look(w.server.Host, a); look != nil {
 		return w.server.Host.PostLook(ctx, tag, firm, look, w.back)
 	}
 	ev, err := eventOf(a)
@@ -138,7 +142,7 @@ func (w *session) post(ctx context.Context, a *agentv1.Ask) error {
 }
 
 // look makes what an ask wants to see of the host, nil if it is an event.
-func (p *place) look(a *agentv1.Ask) (firm bool, look func(*host.Host)) {
+func (p *place) look(at Host, a *agentv1.Ask) (firm bool, look func(*host.Host)) {
 	switch what := a.GetWhat().(type) {
 	case *agentv1.Ask_Verdict:
 		p.finish = func(*agentv1.Answer) {}
@@ -149,7 +153,10 @@ func (p *place) look(a *agentv1.Ask) (firm bool, look func(*host.Host)) {
 		return false, func(h *host.Host) { v = h.View(); p.seen = v.Verdict }
 	case *agentv1.Ask_Holding:
 		var held host.Held
-		p.finish = func(out *agentv1.Answer) { out.Held = heldOf(&held) }
+		p.finish = func(out *agentv1.Answer) {
+			held.OutOfGate = at.OutOfGate(held.Sandboxes)
+			out.Held = heldOf(&held)
+		}
 		return true, func(h *host.Host) { held = h.Held() }
 	case *agentv1.Ask_Holds:
 		ref := refFrom(what.Holds)

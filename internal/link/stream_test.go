@@ -46,8 +46,14 @@ func TestStream(t *testing.T) {
 	if a, err = c.Do(ctx, host.Release{ID: "a1", Gen: 1}); err != nil || a.Denial != "" {
 		t.Fatal(a, err)
 	}
-	if held, err := c.Holding(ctx); err != nil || len(held.Reserved) != 0 {
+	if held, err := c.Holding(ctx); err != nil || len(held.Reserved) != 0 || len(held.OutOfGate) != 1 {
 		t.Fatal(held, err)
+	}
+	if err := c.Clear(ctx, "stray"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Clear(ctx, "other"); err == nil {
+		t.Error("what does not run was cleared")
 	}
 	n, err := c.Next(ctx)
 	if err != nil || n.Verdict.Incarnation != life {

@@ -20,6 +20,9 @@ func heldOf(h *host.Held) *agentv1.Held {
 	for i := range h.Sandboxes {
 		out.Sandboxes = append(out.Sandboxes, sandboxOf(&h.Sandboxes[i]))
 	}
+	for _, s := range h.OutOfGate {
+		out.OutOfGate = append(out.OutOfGate, strayOf(s))
+	}
 	return out
 }
 
@@ -30,6 +33,25 @@ func heldFrom(h *agentv1.Held) host.Held {
 	}
 	for _, s := range h.GetSandboxes() {
 		out.Sandboxes = append(out.Sandboxes, sandboxFrom(s))
+	}
+	for _, s := range h.GetOutOfGate() {
+		out.OutOfGate = append(out.OutOfGate, strayFrom(s))
+	}
+	return out
+}
+
+func strayOf(s host.Stray) *agentv1.Stray {
+	out := &agentv1.Stray{Id: s.ID, Where: s.Where}
+	for _, pid := range s.PIDs {
+		out.Pids = append(out.Pids, int64(pid))
+	}
+	return out
+}
+
+func strayFrom(s *agentv1.Stray) host.Stray {
+	out := host.Stray{ID: s.GetId(), Where: s.GetWhere()}
+	for _, pid := range s.GetPids() {
+		out.PIDs = append(out.PIDs, int(pid))
 	}
 	return out
 }

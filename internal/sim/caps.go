@@ -114,6 +114,7 @@ func (f *Fleet) setCap(name string, o *pool.Override, set func() pool.OverrideVe
 	}
 	next := l.caps.with(name, wanted)
 	got, worse := set(), next.worsens(&l.caps, now)
+	f.operator.last = got
 	if (got == pool.OverrideCeiling) != worse {
 		f.violate(slots, "a cap for pool %s was %s, and the caps would come to %d of %d", name, got, next.sum(now), l.caps.settings.Ceiling)
 	}

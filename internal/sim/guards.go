@@ -195,6 +195,8 @@ var guards = [invariants + 1][]string{
 		"whoever judges sees the gap before it is written",
 		"a host is dead only when its lease is over",
 		"when more than half are silent, none is dead",
+		"hosts that fell silent together have all their time again together",
+		"whether hosts fell silent together is told by silence, and not by death",
 		"what is stateful is not lost",
 		"what was lost and runs comes back",
 		"what was being given back is not lost",

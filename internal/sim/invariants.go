@@ -65,6 +65,7 @@ type book struct {
 	left   map[string]int64     // id -> the last epoch that its caller gave back
 	leases map[string]pool.Time // host -> when it was last heard
 	pulse  pulse
+	deaf   pool.Time         // when a pulse last found more than half of the hosts silent
 	again  map[host.Ref]bool // placements that may be booted once more: what booted has ended
 	vain   map[string]vain   // id -> how it looks for a host
 }
@@ -194,6 +195,9 @@ func (f *Fleet) unrest() (out []Violation) {
 		if told := a.host.Unwritten(); len(told) != 0 {
 			still(whole, "host %s still tells %d ends, the first of %s/%d", a.id, len(told), told[0].ID, told[0].Epoch)
 		}
+	}
+	if s := f.substrate; s != nil && len(s.running) != 0 {
+		still(whole, "the substrate %s still runs %d", s.name, len(s.running))
 	}
 	for _, r := range f.replicas {
 		if n := r.table.Outstanding(); r.up && n != 0 {

@@ -28,10 +28,24 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 func (f *Fleet) pulse(heard []string) {
 	now := f.model().Now()
 	f.book.pulse.beat(now, f.gap())
-	f.model().Pulse()
 	for _, id := range heard {
 		f.lease(id)
 	}
+	f.model().Pulse()
+	if f.deaf() {
+		f.book.deaf = now
+	}
+}
+
+// deaf says that more than half of the hosts are silent: then it is the hearing that failed.
+func (f *Fleet) deaf() bool {
+	now, silent := f.model().Now(), 0
+	for _, at := range f.book.leases {
+		if now.Since(at) >= silentAfter {
+			silent++
+		}
+	}
+	return silent > len(f.book.leases)-silent
 }
 
 // lease renews a host's.
@@ -41,19 +55,17 @@ func (f *Fleet) lease(id string) {
 }
 
 // deadHosts are, by an onlooker's reading, the hosts that are dead: not heard for as long as a
-// lease lasts, while somebody could hear all that time; unless more than half would be.
+// lease lasts, while somebody could hear, and at least half of all were heard, all that time,
+// as far as the pulse was written.
 func (f *Fleet) deadHosts() map[string]bool {
 	now, dead := f.model().Now(), map[string]bool{}
-	if f.heardFor() < lease {
+	if f.heardFor() < lease || f.deaf() || now.Since(f.book.deaf) < lease {
 		return nil
 	}
 	for id, at := range f.book.leases {
 		if now.Since(at) >= lease {
 			dead[id] = true
 		}
-	}
-	if alive := len(f.book.leases) - len(dead); len(dead) > alive {
-		return nil
 	}
 	return dead
 }

@@ -15,9 +15,9 @@ type loads struct {
 	use  map[string]int64            // tenant -> slots held
 	seen map[string]pool.Row         // id -> as last seen
 
-	waiting map[string]bool // ids of those in any line
-	between map[string]bool // ids of those that came out of a line, and are being placed
-	freed   map[string]bool // ids of those that gave a slot back, lately or not
+	waiting map[string]*pool.Row // id -> who is in any line, as last seen
+	between map[string]bool      // ids of those that came out of a line, and are being placed
+	freed   map[string]bool      // ids of those that gave a slot back, lately or not
 }
 
 // holder is on whose account a slot is held.
@@ -31,7 +31,7 @@ func holderOf(r *pool.Row) holder { return holder{r.Consumer, r.Priority} }
 func newLoads() loads {
 	return loads{
 		caps: newCaps(), held: map[string]map[holder]int64{}, busy: map[string]int64{}, use: map[string]int64{},
-		seen: map[string]pool.Row{}, waiting: map[string]bool{}, between: map[string]bool{}, freed: map[string]bool{},
+		seen: map[string]pool.Row{}, waiting: map[string]*pool.Row{}, between: map[string]bool{}, freed: map[string]bool{},
 	}
 }
 
@@ -41,7 +41,7 @@ func (l *loads) note(r pool.Row) {
 		l.count(&r, 1)
 	}
 	if r.State == pool.Waiting {
-		l.waiting[r.ID] = true
+		l.waiting[r.ID] = &r
 	}
 	if r.State == pool.Placing && r.Waited {
 		l.between[r.ID] = true
@@ -72,14 +72,20 @@ func (l *loads) count(r *pool.Row, by int64) {
 }
 
 // line is who waits for a pool and still has patience, in the order of their places.
-func (l *loads) line(name string, now pool.Time) (out []pool.Row) {
-	for id := range l.waiting {
-		if w := l.seen[id]; w.Pool == name && now.Since(w.QueuedAt) < w.MaxQueueAge {
+func (l *loads) line(name string, now pool.Time) []*pool.Row {
+	out := make([]*pool.Row, 0, len(l.waiting))
+	for _, w := range l.waiting {
+		if patient(w, name, now) {
 			out = append(out, w)
 		}
 	}
-	slices.SortFunc(out, func(a, b pool.Row) int { return cmp.Compare(a.Place, b.Place) })
+	slices.SortFunc(out, func(a, b *pool.Row) int { return cmp.Compare(a.Place, b.Place) })
 	return out
+}
+
+// patient says that a waiter is in a pool's line, and its patience has not ended.
+func patient(w *pool.Row, name string, now pool.Time) bool {
+	return w.Pool == name && now.Since(w.QueuedAt) < w.MaxQueueAge
 }
 
 // inLine counts the places of a pool's line that are taken, by others than this one.
@@ -89,8 +95,8 @@ func (l *loads) inLine(r *pool.Row, now pool.Time) (n int64) {
 			n++
 		}
 	}
-	for _, w := range l.line(r.Pool, now) {
-		if w.ID != r.ID {
+	for id, w := range l.waiting {
+		if id != r.ID && patient(w, r.Pool, now) {
 			n++
 		}
 	}

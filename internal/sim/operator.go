@@ -34,6 +34,7 @@ const (
 type operator struct {
 	base    pool.Settings
 	changes []*change // in force on top of it
+	last    pool.OverrideVerdict
 }
 
 // change is one that is taken back later.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -15,12 +16,16 @@ import (
 // Sizes are written 64MiB or 32GiB; times 200ms, 2s or 10m; keys k1, k1..k20 for twenty, or
 // k* for all that begin so and were told yes (and run, where sandboxes are meant).
 //
+// "seeds N" says under how many draws of delays a file is played; 10, unless it takes long.
+//
 // Building the fleet:
 //
 //	pool P cap N [waiting N]                     slots, and places in the line; `cap none`
+//	pool P cap N for S [slots T] [tickets T]     without hosts: the substrate S boots; slots live 10m, tickets too
+//	share P CONSUMER [reserved N] [max N]        of its slots; `share P priority N …` of the classes of one priority
 //	ceiling N                                    the caps sum to at most that, or the scenario is wrong
 //	quota N | quota TENANT N                     of every tenant, or of one; without it there is none
-//	class C SIZE [floor SIZE] [fraction N%] [stateful] [in P]   reserve: 25 %, floor 512MiB
+//	class C SIZE [floor SIZE] [fraction N%] [stateful] [hold-on-exit] [priority N] [in P]   reserve: 25 %, floor 512MiB
 //	host H SIZE [committed] [headroom SIZE] [starts N]   a machine with its agent
 //	replica R...                                 r1, r2, … in order
 //
@@ -31,14 +36,20 @@ import (
 //
 // Callers. Each asks at the replica it names, else at the first, and remembers its class and tenant:
 //
-//	create KEY [CLASS] [at R...] [tenant T] [queue [for T]]   POST; several keys take replicas in turn
+//	create KEY [CLASS] [at R...] [tenant T] [as CONSUMER] [queue [for T]]   POST; several keys take replicas in turn
 //	attempt KEY [at R] [wait T]    long poll, asked again every 500ms
 //	hang up KEY                    the long poll's connection is gone
-//	heartbeat KEY [at R]           keeps an unbooted admission
+//	heartbeat KEY [at R]           keeps an unbooted admission, or a slot without a host
+//	keep KEY [at R] every T        heartbeats, until its caller dies
+//	die KEY                        its caller sends nothing any more, and holds no long poll
+//	stream PREFIX N CLASS [as CONSUMER] [tenant T] every T lasts T    one caller after the other: ask once, boot, give back
+//	crowd PREFIX N CLASS [as CONSUMER] [tenant T] [queue] for T lasts T   all at once, and again and again for so long
 //	release KEY [at R]             DELETE
 //	app KEY CLASS [at R] [patience T]   an app that is woken: the SDK's backoff, then a boot
 //	boot KEY [using SIZE] [and fail]    redeem the newest ticket, now at a size or, at first, 10MiB
 //	boot KEY with ticket N              redeem the N-th ticket that the key ever got
+//	boot KEY as INSTANCE                a substrate's name for what it boots
+//	list S                              the substrate says what it runs
 //	grow KEY SIZE                  the sandbox holds that much now
 //	end KEY                        the sandbox exits by itself
 //
@@ -54,37 +65,44 @@ import (
 //	deaf R H                       the replica does not hear the host, which hears it
 //	freeze H                       its heartbeats and news are lost, answers flow
 //	heal                           every partition, deaf link and freeze ends
-//	lose next FRAME to H           reserve, renew, release, ack, question, news
+//	lose next FRAME to H           reserve, renew, release, ack, stand, question, news
 //	lose next answer to FRAME of H
-//	store fails next WRITE [but persists]   claim, settle, regen, no-room, keep, move, read, leave, end, track
+//	store fails next WRITE [but persists]   claim, settle, regen, no-room, keep, hear, move, read, leave, end, track,
+//	                               reopen, return, redeem, seen, pulse
 //	store down | store up
 //	clock of store T               its machine's clock is set so far ahead (-1h: back)
 //	other H SIZE                   something else on the machine holds that much
 //	flutter H SIZE SIZE every T for T   that by turns
 //	stalls H N%                    PSI some, avg10
 //	cordon H | drain H | open H
+//	set P cap N [for T] [is refused]   an operator's, beside what is configured
+//	hold P | resume P              no more slots; as configured again
 //	rotate keys                    a new key: verified everywhere, signed with 1 s later, the old one dropped
 //
 // Expectations. N is a number, or `at most N`, `at least N`:
 //
 //	expect KEY admitted [on H] [epoch N]         the last answer to its caller
 //	expect KEY refused CODE | waiting [for W] | unanswered | gone | going
-//	expect N admitted, N refused CODE, … [among PREFIX]   of all keys
+//	expect N admitted, N refused CODE, … [among PREFIX]   of all keys; `N admitted at once`: their first calls were a yes
 //	expect KEY is STATE [on H] | is unknown      what the store says
 //	expect KEY runs on H | runs nowhere          what the kernels say
 //	expect KEY booted | boot refused DENIAL
 //	expect KEY tries N | waited T | yeses N | place N   calls; first call to yes; placements told; line
 //	expect KEY history STATUS...                 of an app
 //	expect order KEY...                          they were admitted in this order
-//	expect H admittable|reserved|reservations|charged|sandboxes|resident|free N   MiB, or how many
+//	expect H admittable|reserved|reservations|kept|aside|charged|sandboxes|resident|free N   MiB, or how many
 //	expect H intake WORD | H moves N             open, pressure, cordoned, draining; times the valve moved
-//	expect pool P busy|waiting N
+//	expect pool P busy|waiting|cap N
 //	expect idle                                  every gauge is zero
 type Scenario struct {
 	File  string
 	Name  string
+	Seeds int // under so many draws of delays it must end as it says
 	steps []step
 }
+
+// usualSeeds is under how many draws of delays a scenario is played.
+const usualSeeds = 10
 
 // step is one line.
 type step struct {
@@ -101,7 +119,7 @@ func ParseScenarios(file, text string) ([]Scenario, error) {
 	var all []Scenario
 	var shared []step
 	current := &shared
-	no := 0
+	no, seeds := 0, usualSeeds
 	for raw := range strings.Lines(text) {
 		no++
 		line := strings.TrimSpace(raw)
@@ -109,8 +127,16 @@ func ParseScenarios(file, text string) ([]Scenario, error) {
 			continue
 		}
 		if name, ok := strings.CutPrefix(line, "== "); ok {
-			all = append(all, Scenario{File: file, Name: name, steps: shared[:len(shared):len(shared)]})
+			all = append(all, Scenario{File: file, Name: name, Seeds: seeds, steps: shared[:len(shared):len(shared)]})
 			current = &all[len(all)-1].steps
+			continue
+		}
+		if text, ok := strings.CutPrefix(line, "seeds "); ok {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 {
+				return nil, fmt.Errorf("%s:%d: %s: how many seeds?", file, no, line)
+			}
+			seeds = n
 			continue
 		}
 		do, err := parseLine(line)
@@ -120,7 +146,7 @@ func ParseScenarios(file, text string) ([]Scenario, error) {
 		*current = append(*current, step{no, line, do})
 	}
 	if len(all) == 0 {
-		all = append(all, Scenario{File: file, steps: shared})
+		all = append(all, Scenario{File: file, Seeds: seeds, steps: shared})
 	}
 	for _, s := range all {
 		if !s.proves() {
@@ -165,6 +191,7 @@ func verbs() map[string]func(*wording) act {
 		"lose": parseLose, "store": parseStore, "clock": parseClock, "other": parseOther,
 		"flutter": parseFlutter, "stalls": parseStalls, "cordon": parseIntake("cordoned"),
 		"drain": parseIntake("draining"), "open": parseIntake("open"), "rotate": parseRotate,
-		"expect": parseExpect,
+		"expect": parseExpect, "share": parseShare, "keep": parseKeep, "die": parseDie, "list": parseList,
+		"set": parseSet, "hold": parseHold, "resume": parseResume, "stream": parseStream, "crowd": parseCrowd,
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 func parseBoot(w *wording) act {
 	keys := w.keys()
-	size, fails, with := gate.FromMiB(10), false, int64(0)
+	size, fails, with, as := gate.FromMiB(10), false, int64(0), ""
 	for len(w.rest) > 0 {
 		switch {
 		case w.has("using"):
@@ -20,6 +20,8 @@ func parseBoot(w *wording) act {
 			fails = true
 		case w.has("with ticket"):
 			with = w.number("which")
+		case w.has("as"):
+			as = w.name("an instance")
 		default:
 			w.fail("nobody knows what %q means here", w.rest[0])
 		}
@@ -36,6 +38,10 @@ func parseBoot(w *wording) act {
 			}
 			if t == nil || int(with) > len(p.tickets) {
 				return fmt.Errorf("%s has no such ticket", key)
+			}
+			if t.row.Audience != "" {
+				p.redeemAt(*t, as, forever)
+				return nil
 			}
 			return p.redeem(*t, size, fails)
 		})
@@ -96,6 +102,9 @@ func parseEnd(w *wording) act {
 func onSandbox(keys []string, do func(*agent, host.Ref)) act {
 	return func(s *stage) error {
 		return s.each(keys, nil, func(key string, _ *replica) error {
+			if s.endInstance(s.of(key).id()) {
+				return nil
+			}
 			a, ref, err := s.of(key).sandbox()
 			if err == nil {
 				do(a, ref)
@@ -105,4 +114,18 @@ func onSandbox(keys []string, do func(*agent, host.Ref)) act {
 			return err
 		})
 	}
+}
+
+// endInstance ends what a substrate runs of an admission, if anything.
+func (s *stage) endInstance(id string) bool {
+	if s.substrate == nil {
+		return false
+	}
+	for _, ref := range sortedRefs(s.substrate.running) {
+		if ref.ID == id {
+			s.substrate.stop(ref, s.substrate.running[ref])
+			return true
+		}
+	}
+	return false
 }

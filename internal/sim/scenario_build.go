@@ -12,15 +12,59 @@ import (
 func parsePool(w *wording) act {
 	id := w.name("a pool")
 	w.must("cap")
-	l := pool.Limits{Cap: pool.Unlimited}
+	l := pool.Limits{Cap: pool.Unlimited, SlotTTL: pool.DefaultSlotTTL, TicketTTL: pool.DefaultTicketTTL}
 	if !w.has("none") {
 		l.Cap = w.number("the cap")
 	}
 	l.MaxWaiting = 10 * max(l.Cap, 1)
-	if w.has("waiting") {
-		l.MaxWaiting = w.number("how many may wait")
+	for len(w.rest) > 0 {
+		switch {
+		case w.has("waiting"):
+			l.MaxWaiting = w.number("how many may wait")
+		case w.has("for"):
+			l.Audience = w.name("who boots what it admits")
+		case w.has("slots"):
+			l.SlotTTL = w.time()
+		case w.has("tickets"):
+			l.TicketTTL = w.time()
+		default:
+			w.fail("nobody knows what %q means here", w.rest[0])
+		}
 	}
 	return func(s *stage) error {
+		l.Shares = s.limits.Pools[id].Shares
+		s.limits.Pools[id] = l
+		if l.Audience != "" && s.substrate == nil {
+			s.addSubstrate(l.Audience)
+			s.substrate.away = true // it lists when it is told to
+		}
+		return s.configure()
+	}
+}
+
+func parseShare(w *wording) act {
+	id, of := w.name("a pool"), pool.Share{}
+	if w.has("priority") {
+		of.Priority = w.number("a priority")
+	} else {
+		of.Consumer = w.name("a consumer")
+	}
+	for len(w.rest) > 0 {
+		switch {
+		case w.has("reserved"):
+			of.Reserved = w.number("how many slots are reserved")
+		case w.has("max"):
+			of.Max = w.number("the most that it may hold")
+		default:
+			w.fail("nobody knows what %q means here", w.rest[0])
+		}
+	}
+	return func(s *stage) error {
+		l, ok := s.limits.Pools[id]
+		if !ok {
+			return fmt.Errorf("there is no pool %q", id)
+		}
+		l.Shares = append(l.Shares[:len(l.Shares):len(l.Shares)], of)
 		s.limits.Pools[id] = l
 		return s.configure()
 	}
@@ -53,7 +97,7 @@ func parseQuota(w *wording) act {
 // configure puts the limits in force: a copy, since what is in force is never written again.
 func (s *stage) configure() error {
 	sum := int64(0)
-	in := pool.Settings{Pools: map[string]pool.Limits{}, Quotas: map[string]int64{}, DefaultQuota: s.limits.DefaultQuota}
+	in := pool.Settings{Pools: map[string]pool.Limits{}, Quotas: map[string]int64{}, DefaultQuota: s.limits.DefaultQuota, Ceiling: s.ceiling}
 	for id, l := range s.limits.Pools {
 		in.Pools[id] = l
 		sum += l.Cap
@@ -64,10 +108,9 @@ func (s *stage) configure() error {
 	for tenant, n := range s.limits.Quotas {
 		in.Quotas[tenant] = n
 	}
-	if s.ceiling > 0 && sum > s.ceiling {
+	if !s.Fleet.configure(in) {
 		return fmt.Errorf("the caps sum to %d, over the ceiling of %d", sum, s.ceiling)
 	}
-	s.Fleet.configure(in)
 	return nil
 }
 
@@ -82,6 +125,10 @@ func parseClass(w *wording) act {
 			c.ask.Rule.Permille = 10 * w.percent()
 		case w.has("stateful"):
 			c.ask.Stateful = true
+		case w.has("hold-on-exit"):
+			c.ask.HoldOnExit = true
+		case w.has("priority"):
+			c.priority = w.number("a priority")
 		case w.has("in"):
 			c.pool = w.name("a pool")
 		default:

@@ -90,14 +90,15 @@ func outside(want bound, got int64) error {
 }
 
 func expectPool(w *wording) act {
-	id, what, want := w.name("a pool"), w.word("busy or waiting"), w.bound()
-	if what != "busy" && what != "waiting" {
+	id, what, want := w.name("a pool"), w.word("busy, waiting or cap"), w.bound()
+	if what != "busy" && what != "waiting" && what != "cap" {
 		w.fail("a pool is not %q", what)
 	}
 	return func(s *stage) error {
+		s.model().Advance(s.store.time()) // a cap for a while ends by the clock, though nobody asks
 		for _, l := range s.model().Lines() {
 			if l.Name == id {
-				return outside(want, map[string]int64{"busy": l.Busy, "waiting": l.Waiting}[what])
+				return outside(want, map[string]int64{"busy": l.Busy, "waiting": l.Waiting, "cap": l.Limits.Cap}[what])
 			}
 		}
 		return fmt.Errorf("there is no pool %q", id)
@@ -127,7 +128,7 @@ func expectTally(w *wording) act {
 		for _, c := range counts {
 			got := 0
 			for _, p := range s.asked {
-				if strings.HasPrefix(p.key, prefix) && p.outcome() == c.what {
+				if strings.HasPrefix(p.key, prefix) && (p.outcome() == c.what || (c.what == atOnce && p.atOnce)) {
 					got++
 				}
 			}
@@ -138,6 +139,9 @@ func expectTally(w *wording) act {
 		return nil
 	}
 }
+
+// atOnce is of those whose first call was a yes, whatever came afterwards.
+const atOnce = "admitted at once"
 
 // outcomes counts every outcome, for a message.
 func (s *stage) outcomes(prefix string) string {
@@ -182,6 +186,8 @@ func gauges() map[string]func(*stage, *agent, *host.View) int64 {
 		"reservations": func(_ *stage, _ *agent, v *host.View) int64 { return int64(v.Reservations) },
 		"sandboxes":    func(_ *stage, _ *agent, v *host.View) int64 { return int64(len(v.Sandboxes)) },
 		"resident":     func(_ *stage, a *agent, _ *host.View) int64 { return mib(a.resident) },
+		"aside":        func(_ *stage, _ *agent, v *host.View) int64 { return mib(v.Standing.Need) },
+		"kept":         func(_ *stage, _ *agent, v *host.View) int64 { return int64(v.Reopened) },
 		"free":         func(_ *stage, _ *agent, v *host.View) int64 { return mib(v.Account.Free) },
 		"moves":        func(s *stage, a *agent, _ *host.View) int64 { return s.intakes[a.id].moves },
 		"charged": func(_ *stage, _ *agent, v *host.View) (sum int64) {
@@ -265,6 +271,13 @@ func expectRuns(w *wording, key string) act {
 			for ref := range a.running {
 				if ref.ID == s.of(key).id() {
 					on = append(on, a.id)
+				}
+			}
+		}
+		if s.substrate != nil {
+			for ref := range s.substrate.running {
+				if ref.ID == s.of(key).id() {
+					on = append(on, s.substrate.name)
 				}
 			}
 		}

@@ -229,7 +229,7 @@ func parseLose(w *wording) act {
 	w.must("next")
 	answer := w.has("answer to")
 	what := frame(w.word("a frame"))
-	if !slices.Contains([]frame{frameReserve, frameRenew, frameRelease, frameAck, frameQuestion, frameNews}, what) {
+	if !slices.Contains([]frame{frameReserve, frameRenew, frameRelease, frameAck, frameStand, frameQuestion, frameNews}, what) {
 		w.fail("there is no frame %q", what)
 	}
 	if answer {
@@ -251,7 +251,10 @@ func parseStore(w *wording) act {
 	}
 	w.must("fails next")
 	what := write(w.word("a transition"))
-	known := []write{"claim", "settle", "regen", "no-room", "keep", "move", "read", writeTrack, writeEnd, writeLeave}
+	known := []write{
+		"claim", "settle", "regen", "no-room", "keep", "move", "read", "hear", writeTrack, writeEnd, writeLeave,
+		writePulse, writeReopen, writeReturn, writeRedeem, writeSeen,
+	}
 	if !slices.Contains(known, what) {
 		w.fail("the store has no transition %q", what)
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ type party struct {
 	stage    *stage
 	key      string
 	class    class
+	consumer string
 	tenant   string
 	mode     pool.Mode
 	patience time.Duration // in the line
@@ -28,6 +30,8 @@ type party struct {
 	tickets  []placed       // in the order in which they came
 	boot     string         // what became of its last boot
 	app      *app           // nil: nobody's but the scenario's
+	atOnce   bool           // its first call was a yes
+	kept     int            // rises when its heartbeats begin, or end
 }
 
 // placed is a ticket, as it was minted with the yes, and the placement it stands for.
@@ -49,7 +53,7 @@ func (p *party) newest() *placed {
 
 func (p *party) claim(attempt bool, present time.Duration) pool.Claim {
 	return pool.Claim{
-		ID: p.id(), Consumer: "c", Key: p.key, Pool: p.class.pool, Mode: p.mode, MaxQueueAge: p.patience, Attempt: attempt, Present: present,
+		ID: p.id(), Consumer: p.consumer, Key: p.key, Pool: p.class.pool, Mode: p.mode, MaxQueueAge: p.patience, Attempt: attempt, Present: present,
 		Contents: p.class.contents(p.tenant),
 	}
 }
@@ -87,7 +91,7 @@ func (p *party) hears(r *replica, a admission.Answer) {
 		return
 	}
 	if p.admitted == 0 {
-		p.admitted = s.now
+		p.admitted, p.atOnce = s.now, p.tries == 1
 	}
 	if p.yeses == nil {
 		p.yeses = map[int64]bool{}
@@ -128,7 +132,7 @@ func (p *party) poll(r *replica, until time.Duration) {
 func (s *stage) of(key string) *party {
 	p := s.keys[key]
 	if p == nil {
-		p = &party{stage: s, key: key, tenant: "t", mode: pool.Refuse}
+		p = &party{stage: s, key: key, consumer: plain, tenant: "t", mode: pool.Refuse}
 		s.keys[key] = p
 	}
 	return p
@@ -171,16 +175,18 @@ func (s *stage) somewhere(ids []string, i int) (*replica, error) {
 
 func parseCreate(w *wording) act {
 	keys := w.keys()
-	of, tenant := "", ""
+	of, tenant, consumer := "", "", ""
 	var at []string
 	var mode pool.Mode
 	age := 10 * time.Minute
 	for len(w.rest) > 0 {
 		switch {
 		case w.has("at"):
-			at = w.many("a replica", "tenant", "queue")
+			at = w.many("a replica", "tenant", "as", "queue")
 		case w.has("tenant"):
 			tenant = w.name("a tenant")
+		case w.has("as"):
+			consumer = w.name("a consumer")
 		case w.has("queue"):
 			mode = pool.Queue
 			if w.has("for") {
@@ -198,9 +204,7 @@ func parseCreate(w *wording) act {
 			if err != nil {
 				return err
 			}
-			if tenant != "" {
-				p.tenant = tenant
-			}
+			p.tenant, p.consumer = cmp.Or(tenant, p.tenant), cmp.Or(consumer, p.consumer)
 			if mode != "" {
 				p.mode, p.patience = mode, age
 			}
@@ -282,13 +286,18 @@ func parseHangUp(w *wording) act {
 	}
 }
 
+// beat keeps what it has.
+func (p *party) beat(r *replica) {
+	p.send(r, admission.Request{Claim: p.claim(true, 0), Ask: p.class.ask, Keep: true}, func(admission.Answer) {})
+}
+
 func parseHeartbeat(w *wording) act {
 	keys, at := w.keys(), w.replicas()
 	return func(s *stage) error {
 		return s.each(keys, at, func(key string, r *replica) error {
 			p, err := s.known(key)
 			if err == nil && p.asks(r) {
-				p.send(r, admission.Request{Claim: p.claim(true, 0), Ask: p.class.ask, Keep: true}, func(admission.Answer) {})
+				p.beat(r)
 			}
 			return err
 		})

@@ -7,9 +7,6 @@ import (
 	"testing"
 )
 
-// scenarioSeeds is under how many draws of delays each scenario must end as it says.
-const scenarioSeeds = 10
-
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("../../scenarios/*.txt")
 	if err != nil || len(files) == 0 {
@@ -30,7 +27,7 @@ func playFile(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	for _, sc := range all {
-		for seed := uint64(1); seed <= scenarioSeeds; seed++ {
+		for seed := uint64(1); seed <= uint64(sc.Seeds); seed++ {
 			if err := sc.Play(seed); err != nil {
 				t.Errorf("section %q, seed %d: %v", sc.Name, seed, err)
 				break
@@ -68,6 +65,10 @@ func TestScenarioWrongExpectation(t *testing.T) {
 		{"restart r1", "r1 is up"},
 		{"ceiling 1", "the caps sum to 2, over the ceiling of 1"},
 		{"host h1 1GiB", "there is a host h1 already"},
+		{"share q chat reserved 1", `there is no pool "q"`},
+		{"list cloud", `there is no substrate "cloud"`},
+		{"set p cap 4 is refused", "expected that it is refused: true, and it was overridden"},
+		{"hold q", `there is no pool "q"`},
 		{"class job 1GiB in q", "the class is in no pool"},
 	} {
 		all, err := ParseScenarios("x.txt", fleet+c.line+"\nexpect k1 tries 1\n")
@@ -140,6 +141,15 @@ func TestScenarioParserRefuses(t *testing.T) {
 		{"expect 7 admitted, refused", `"refused" is not how many of what`},
 		{"expect pool p happy 1", `a pool is not "happy"`},
 		{"expect order k1", "at least two keys"},
+		{"seeds none", "how many seeds?"},
+		{"share p", "a consumer is missing"},
+		{"share p chat floor 2", `nobody knows what "floor" means here`},
+		{"pool p cap 4 for", "who boots what it admits is missing"},
+		{"keep k1 every 0s", "every must be above zero"},
+		{"stream k 10 job every 1s", "say how often"},
+		{"crowd k 10 job lasts 1s", "say how often"},
+		{"set p cap", "the cap is missing"},
+		{"hold p now", `nobody knows what "now" means here`},
 		{"expect idle hands", `nobody knows what "hands" means here`},
 	} {
 		_, err := ParseScenarios("x.txt", "# one\n\n  "+c.line+"\nexpect idle\n")

@@ -37,11 +37,19 @@ const (
 	strangeUntil = 2 // listings in a row, and it is stopped
 )
 
-// boot is somebody with a ticket that is good until then: verify, redeem, run.
-func (s *substrate) boot(text ticket.Text, good, lasts time.Duration) {
+// use is what somebody makes of a ticket.
+type use struct {
+	good  time.Duration // it is, until then
+	lasts time.Duration
+	as    string                   // what it calls the instance; empty: a new name
+	told  func(pool.RedeemVerdict) // nil: nobody asks
+}
+
+// boot is somebody with a ticket: verify, redeem, run.
+func (s *substrate) boot(text ticket.Text, u use) {
 	claims, err := s.keys.Verify(text, ticket.Expect{Audience: ticket.ForSubstrate(s.name)})
 	if err != nil {
-		if s.fleet.now <= good { // a root is dropped when no ticket of it is good any more
+		if s.fleet.now <= u.good { // a root is dropped when no ticket of it is good any more
 			s.fleet.violate(boots, "the substrate %s refused a ticket that was minted for it: %v", s.name, err)
 		}
 		return
@@ -49,24 +57,24 @@ func (s *substrate) boot(text ticket.Text, good, lasts time.Duration) {
 	s.serial++
 	d := pool.Redemption{
 		ID: claims.AdmissionID, Epoch: claims.Epoch, Audience: s.name, Expires: pool.Time(claims.Expires.UnixMilli()),
-		Instance: fmt.Sprintf("i%d", s.serial),
+		Instance: cmp.Or(u.as, fmt.Sprintf("i%d", s.serial)),
 	}
-	as := d.Instance
+	u.as = d.Instance
 	switch f := s.fleet; {
 	case f.rough && f.chance(2):
 		d.Audience = "elsewhere" // a ticket that was carried to another substrate
 	case f.rough && f.chance(3):
 		d.Instance = "" // one that gives no name to what it boots
 	}
-	s.redeem(d, as, lasts, redeemTries)
+	s.redeem(d, u, redeemTries)
 }
 
 // redeem asks a replica, and another one when no answer comes.
-func (s *substrate) redeem(d pool.Redemption, as string, lasts time.Duration, tries int) {
+func (s *substrate) redeem(d pool.Redemption, u use, tries int) {
 	f := s.fleet
 	again := func() {
 		if tries > 1 {
-			f.after(redeemAgain, func() { s.redeem(d, as, lasts, tries-1) })
+			f.after(redeemAgain, func() { s.redeem(d, u, tries-1) })
 		}
 	}
 	r := f.anyReplica()
@@ -77,11 +85,15 @@ func (s *substrate) redeem(d pool.Redemption, as string, lasts time.Duration, tr
 	r.awake(r.life, func() {
 		var got pool.RedeemVerdict
 		r.transact(writeRedeem, func() { got = f.redeem(d); f.store.touched(d.ID) }, func(failed bool) {
-			switch {
-			case failed || (f.rough && f.chance(4)): // or its answer is lost
+			if failed || (f.rough && f.chance(4)) { // or its answer is lost
 				again()
-			case got == pool.Redeemed:
-				s.start(host.Ref{ID: d.ID, Epoch: d.Epoch}, as, lasts)
+				return
+			}
+			if got == pool.Redeemed {
+				s.start(host.Ref{ID: d.ID, Epoch: d.Epoch}, u.as, u.lasts)
+			}
+			if u.told != nil {
+				u.told(got)
 			}
 		})
 	})
@@ -194,10 +206,10 @@ func (c *caller) useSlot(r *replica, row pool.Row) {
 	}
 	lasts, good := f.between(time.Second, longestLife), f.now+row.ReservedUntil.Since(f.model().Now())
 	if !f.chance(8) {
-		f.after(f.between(time.Millisecond, 3*time.Second), func() { f.substrate.boot(text, good, lasts) })
+		f.after(f.between(time.Millisecond, 3*time.Second), func() { f.substrate.boot(text, use{good: good, lasts: lasts}) })
 	}
 	if f.rough && f.chance(15) { // a copy, or one that comes late
-		f.after(f.between(time.Millisecond, 3*time.Minute), func() { f.substrate.boot(text, good, time.Second) })
+		f.after(f.between(time.Millisecond, 3*time.Minute), func() { f.substrate.boot(text, use{good: good, lasts: time.Second}) })
 	}
 	end := f.now + lasts
 	if f.chance(25) {

@@ -42,7 +42,8 @@ func (f *Fleet) granted(before, row pool.Row) {
 	}
 	f.store.loads.note(row)
 	for id := range f.store.loads.waiting { // a grant marks the absent waiters that it goes by
-		f.store.loads.seen[id], _ = f.model().ByID(id)
+		now, _ := f.model().ByID(id)
+		f.store.loads.seen[id], f.store.loads.waiting[id] = now, &now
 	}
 }
 
@@ -134,7 +135,7 @@ func (f *Fleet) outlook(before, row pool.Row) (o outlook) {
 		if w.ID == row.ID || (before.State == pool.Waiting && w.Place > before.Place) {
 			continue
 		}
-		who := holderOf(&w)
+		who := holderOf(w)
 		if l.use[w.Tenant]+use[w.Tenant] >= l.caps.quota(w.Tenant) || !h.fits(who) {
 			continue // it can take none, whether it is there or not
 		}

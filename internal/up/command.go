@@ -1,15 +1,14 @@
 package up
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/discover"
 )
@@ -33,7 +32,7 @@ func (f *flags) options(c *cobra.Command, version string) (Options, error) {
 	if err != nil {
 		return Options{}, err
 	}
-	log, err := newLog(c.ErrOrStderr(), f.level)
+	log, err := newLog(c, f.level)
 	return Options{File: file, Path: f.path, Version: version, Out: c.OutOrStdout(), Log: log}, err
 }
 
@@ -92,7 +91,7 @@ that it lives and /readyz that it is not ready. A host section of the file is pa
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.path == "" {
-				return errors.New("no configuration was named; give it with --config FILE, as plimsoll config example shows one")
+				return cli.Mistake(c, "--config is missing: the file that names the store; plimsoll config example shows one")
 			}
 			o, err := f.options(c, version)
 			if err != nil {
@@ -112,7 +111,10 @@ func load(path, dataDir, listen string) (*config.File, error) {
 	if path != "" {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("read the configuration: %w", err)
+			return nil, &cli.Failure{
+				Status: cli.ExitUsage, Err: fmt.Errorf("read the configuration: %w", err),
+				Try: "plimsoll config example > plimsoll.yaml makes one to begin with",
+			}
 		}
 		if file, err = config.Parse(path, data); err != nil {
 			return nil, err
@@ -134,10 +136,10 @@ func load(path, dataDir, listen string) (*config.File, error) {
 	return file, err
 }
 
-func newLog(w io.Writer, level string) (*slog.Logger, error) {
+func newLog(c *cobra.Command, level string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("--log %s: use debug, info, warn or error", level)
+		return nil, cli.Mistake(c, "--log %s: use debug, info, warn or error", level)
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})), nil
+	return slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: l})), nil
 }

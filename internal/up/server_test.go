@@ -189,6 +189,33 @@ func TestServerBeforeTheSchema(t *testing.T) {
 	}
 }
 
+// A server that is stopped while it still waits for its store ends as any other does.
+func TestStoppedBeforeTheStore(t *testing.T) {
+	s := newSite(t)
+	s.verb = "server"
+	s.put("keys.json", keysFile)
+	s.set("PLIMSOLL_STORE", "postgres://u@127.0.0.1:1/d")
+	s.write(config.NoHostsExample())
+	s.begin()
+	s.eventually("it to answer", func() bool { status, _ := s.get("/healthz"); return status == 200 })
+	if status := s.stop(); status != 0 {
+		t.Errorf("exit status %d: %s", status, s.stderr)
+	}
+}
+
+// The embedded store has no schema that anybody would have to bring up to date.
+func TestStoreCommandsWithoutPostgres(t *testing.T) {
+	for _, verb := range []string{"status", "migrate"} {
+		s := newSite(t)
+		s.verb, s.args = "store", []string{verb}
+		s.begin()
+		<-s.ended
+		if s.cmd.ProcessState.ExitCode() != 0 || !strings.Contains(s.stdout.String(), "nothing to do") {
+			t.Errorf("%s: %s %s", verb, s.stdout, s.stderr)
+		}
+	}
+}
+
 func password(at string) string {
 	u, _ := url.Parse(at)
 	p, _ := u.User.Password()

@@ -43,14 +43,14 @@ func (u *Up) prepareStore(ctx context.Context) (err error) {
 // keepStore opens the store, if it is not yet, and is its writer.
 func (u *Up) keepStore(ctx, late context.Context) error {
 	if u.store == nil {
-		if err := u.reachStore(ctx); err != nil {
-			return err
+		if err := u.reachStore(ctx); err != nil || u.store == nil {
+			return err // nothing to write to: we were stopped before it was there
 		}
 	}
 	return u.store.Run(late)
 }
 
-// reachStore tries until PostgreSQL can be worked on: it may be starting, or its schema may
+// reachStore leaves the store nil only when ctx ended or the store will never do. It tries until PostgreSQL can be worked on: it may be starting, or its schema may
 // be brought up to date at this moment. Meanwhile the API says that it waits.
 func (u *Up) reachStore(ctx context.Context) error {
 	url, _ := u.File.Local.PostgresURL()

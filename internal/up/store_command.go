@@ -24,8 +24,6 @@ schema by itself. The embedded store does when it is opened.`,
 		Example: `  plimsoll store status --config plimsoll.yaml
   plimsoll store migrate --config plimsoll.yaml --dry-run
   plimsoll store migrate --config plimsoll.yaml`,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-		Args: cobra.NoArgs,
 	}
 	c.AddCommand(statusCommand(), migrateCommand())
 	return c
@@ -110,8 +108,10 @@ func postgresOf(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	at, _ := file.Local.PostgresURL()
-	return at, nil
+	if at, ok := file.Local.PostgresURL(); ok {
+		return at, nil
+	}
+	return "", nil
 }
 
 func orEmbedded(c *cobra.Command, err error) error {

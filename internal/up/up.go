@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/plimsoll-project/plimsoll/internal/agent"
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/discover"
@@ -85,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 // then the others end with late.
 func (u *Up) bringUp(ctx, late context.Context, end func(), parts *errgroup.Group) error {
 	if err := u.prepare(ctx); err != nil {
-		return err
+		return cli.NotValid(err)
 	}
 	parts.Go(func() error {
 		defer end()

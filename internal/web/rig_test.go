@@ -251,6 +251,8 @@ func (h *fakeHost) View(context.Context) (host.View, error) { return look(h, (*h
 
 func (h *fakeHost) Holding(context.Context) (host.Held, error) { return look(h, (*host.Host).Held) }
 
+func (h *fakeHost) Clear(context.Context, string) error { return nil }
+
 func (h *fakeHost) Holds(_ context.Context, ref host.Ref) (reserved, running bool, err error) {
 	_, err = look(h, func(h *host.Host) bool {
 		reserved, running = h.Holds(ref.ID, ref.Epoch)

@@ -121,6 +121,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // badRequest is what the generated code says of a request it could not read.
 func (s *Server) badRequest(w http.ResponseWriter, r *http.Request, err error) {
+	if p, ok := errors.AsType[*InvalidParamFormatError](err); ok {
+		err = api.Refuse(api.InvalidRequest, "%s: it is not written as this parameter is; see /openapi.yaml", p.ParamName)
+	}
 	if _, ok := api.AsRefusal(err); !ok {
 		err = api.Refuse(api.InvalidRequest, "%s", err)
 	}

@@ -413,7 +413,10 @@ func TestBadBodies(t *testing.T) {
 		}
 	}
 	for _, wait := range []string{"-1", "30001", "x", "1e3", "99999999999999999999", "1.5"} {
-		r.refused(api.InvalidRequest, "alice", "POST", "/v1/admissions/k/attempt?wait_ms="+wait, "")
+		p := r.refused(api.InvalidRequest, "alice", "POST", "/v1/admissions/k/attempt?wait_ms="+wait, "")
+		if !strings.HasPrefix(p.Detail, "wait_ms: ") || strings.Contains(p.Detail, "strconv") {
+			t.Errorf("%q", p.Detail)
+		}
 	}
 	rows, err := r.store.List(t.Context(), filter)
 	if err != nil || len(rows) != 0 {
@@ -455,6 +458,7 @@ func TestMetrics(t *testing.T) {
 		`plimsoll_host_resident_bytes{host="h1"} 0`, `plimsoll_host_committed_bytes{host="h1"} 0`,
 		`plimsoll_host_reserved_bytes{host="h1"} 1.34217728e+08`, `plimsoll_host_reservations{host="h1"} 1`,
 		`plimsoll_first_refusal_to_success_seconds_count 1`,
+		`plimsoll_pool_busy_slots{pool="one"} 1`, `plimsoll_pool_running_slots{pool="one"} 0`, // T41: full, and nothing runs
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s", want)

@@ -47,10 +47,17 @@ func explain(err error) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return fmt.Errorf("store: PostgreSQL cannot be reached: check that it runs and that the address is right: %w", err)
+		return fmt.Errorf("store: PostgreSQL cannot be reached: check that it runs and that the address is right: %w", oneLine{err})
 	}
 	return fmt.Errorf("store: %w", err)
 }
+
+// oneLine is an error that the driver tells on several lines, one for each address it tried.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string { return strings.Join(strings.Fields(e.error.Error()), " ") }
+
+func (e oneLine) Unwrap() error { return e.error }
 
 // kind tells what an error means for a batch. Before the commit nothing was written, so
 // that even a lost connection may be tried again; at the commit only the server's own word

@@ -43,7 +43,7 @@ func (l *loader) lockHearing(ctx context.Context) error {
 	l.hearing.leases, l.hearing.heard = map[string]pool.Time{}, map[string]bool{}
 	err := each(l.tx.Query(ctx, l.store.sql["pulse_lock"]))(func(rows Rows) error {
 		var shortest int64
-		err := rows.Scan(&l.hearing.pulse.At, &l.hearing.pulse.HeardSince, &shortest)
+		err := rows.Scan(&l.hearing.pulse.At, &l.hearing.pulse.HeardSince, &l.hearing.pulse.HostsSince, &shortest)
 		l.hearing.pulse.Gap = pool.GapFor(time.Duration(shortest) * time.Millisecond)
 		return err
 	})
@@ -78,7 +78,7 @@ func leases(ctx context.Context, from Querier, statement string) (heard map[stri
 func (l *loader) flushHearing(ctx context.Context) error {
 	if l.hearing.beaten {
 		p := l.hearing.pulse
-		if _, err := l.tx.Exec(ctx, l.store.sql["pulse"], int64(p.At), int64(p.HeardSince)); err != nil {
+		if _, err := l.tx.Exec(ctx, l.store.sql["pulse"], int64(p.At), int64(p.HeardSince), int64(p.HostsSince)); err != nil {
 			return err
 		}
 	}

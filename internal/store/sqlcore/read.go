@@ -137,10 +137,10 @@ func (s *Store) Lines(ctx context.Context) ([]pool.Line, error) {
 	err = each(s.db.Query(ctx, s.sql["holders"]))(func(rows Rows) error {
 		var name string
 		var h pool.Holder
-		var n int64
-		err := rows.Scan(&name, &h.Consumer, &h.Priority, &n)
+		var n, running int64
+		err := rows.Scan(&name, &h.Consumer, &h.Priority, &n, &running)
 		if i, inForce := at[name]; inForce {
-			out[i].Held[h], out[i].Busy = n, out[i].Busy+n
+			out[i].Held[h], out[i].Busy, out[i].Running = n, out[i].Busy+n, out[i].Running+running
 		}
 		return err
 	})

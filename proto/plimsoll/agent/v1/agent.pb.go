@@ -543,6 +543,7 @@ type Ask struct {
 	//	*Ask_SetEnforcement
 	//	*Ask_SetBypass
 	//	*Ask_AckedDeed
+	//	*Ask_Clear
 	What          isAsk_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -727,6 +728,15 @@ func (x *Ask) GetAckedDeed() int64 {
 	return 0
 }
 
+func (x *Ask) GetClear() string {
+	if x != nil {
+		if x, ok := x.What.(*Ask_Clear); ok {
+			return x.Clear
+		}
+	}
+	return ""
+}
+
 type isAsk_What interface {
 	isAsk_What()
 }
@@ -791,6 +801,10 @@ type Ask_AckedDeed struct {
 	AckedDeed int64 `protobuf:"varint,22,opt,name=acked_deed,json=ackedDeed,proto3,oneof"`
 }
 
+type Ask_Clear struct {
+	Clear string `protobuf:"bytes,23,opt,name=clear,proto3,oneof"` // an id that runs out of gate
+}
+
 func (*Ask_Reserve) isAsk_What() {}
 
 func (*Ask_Renew) isAsk_What() {}
@@ -820,6 +834,8 @@ func (*Ask_SetEnforcement) isAsk_What() {}
 func (*Ask_SetBypass) isAsk_What() {}
 
 func (*Ask_AckedDeed) isAsk_What() {}
+
+func (*Ask_Clear) isAsk_What() {}
 
 type Nothing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2167,6 +2183,7 @@ type Held struct {
 	Sandboxes     []*Sandbox             `protobuf:"bytes,2,rep,name=sandboxes,proto3" json:"sandboxes,omitempty"`
 	Ends          []*End                 `protobuf:"bytes,3,rep,name=ends,proto3" json:"ends,omitempty"`
 	Deeds         []*Deed                `protobuf:"bytes,4,rep,name=deeds,proto3" json:"deeds,omitempty"`
+	OutOfGate     []*Stray               `protobuf:"bytes,5,rep,name=out_of_gate,json=outOfGate,proto3" json:"out_of_gate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2229,6 +2246,74 @@ func (x *Held) GetDeeds() []*Deed {
 	return nil
 }
 
+func (x *Held) GetOutOfGate() []*Stray {
+	if x != nil {
+		return x.OutOfGate
+	}
+	return nil
+}
+
+// Stray runs on in no ledger's name.
+type Stray struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Where         string                 `protobuf:"bytes,2,opt,name=where,proto3" json:"where,omitempty"`
+	Pids          []int64                `protobuf:"varint,3,rep,packed,name=pids,proto3" json:"pids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stray) Reset() {
+	*x = Stray{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stray) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stray) ProtoMessage() {}
+
+func (x *Stray) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stray.ProtoReflect.Descriptor instead.
+func (*Stray) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Stray) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Stray) GetWhere() string {
+	if x != nil {
+		return x.Where
+	}
+	return ""
+}
+
+func (x *Stray) GetPids() []int64 {
+	if x != nil {
+		return x.Pids
+	}
+	return nil
+}
+
 type Deed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	N             int64                  `protobuf:"varint,1,opt,name=n,proto3" json:"n,omitempty"`
@@ -2242,7 +2327,7 @@ type Deed struct {
 
 func (x *Deed) Reset() {
 	*x = Deed{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2339,7 @@ func (x *Deed) String() string {
 func (*Deed) ProtoMessage() {}
 
 func (x *Deed) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2352,7 @@ func (x *Deed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deed.ProtoReflect.Descriptor instead.
 func (*Deed) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Deed) GetN() int64 {
@@ -2335,7 +2420,7 @@ type Sandbox struct {
 
 func (x *Sandbox) Reset() {
 	*x = Sandbox{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2347,7 +2432,7 @@ func (x *Sandbox) String() string {
 func (*Sandbox) ProtoMessage() {}
 
 func (x *Sandbox) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2360,7 +2445,7 @@ func (x *Sandbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sandbox.ProtoReflect.Descriptor instead.
 func (*Sandbox) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Sandbox) GetId() string {
@@ -2546,7 +2631,7 @@ type View struct {
 
 func (x *View) Reset() {
 	*x = View{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +2643,7 @@ func (x *View) String() string {
 func (*View) ProtoMessage() {}
 
 func (x *View) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2571,7 +2656,7 @@ func (x *View) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use View.ProtoReflect.Descriptor instead.
 func (*View) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *View) GetLimits() []*Limit {
@@ -2724,7 +2809,7 @@ type Waived struct {
 
 func (x *Waived) Reset() {
 	*x = Waived{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2736,7 +2821,7 @@ func (x *Waived) String() string {
 func (*Waived) ProtoMessage() {}
 
 func (x *Waived) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2749,7 +2834,7 @@ func (x *Waived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waived.ProtoReflect.Descriptor instead.
 func (*Waived) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Waived) GetDenial() string {
@@ -2779,7 +2864,7 @@ type Bypass struct {
 
 func (x *Bypass) Reset() {
 	*x = Bypass{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2876,7 @@ func (x *Bypass) String() string {
 func (*Bypass) ProtoMessage() {}
 
 func (x *Bypass) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2889,7 @@ func (x *Bypass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bypass.ProtoReflect.Descriptor instead.
 func (*Bypass) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Bypass) GetSinceNs() int64 {
@@ -2853,7 +2938,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +2950,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +2963,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Limit) GetName() string {
@@ -2914,7 +2999,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +3011,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +3024,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Standing) GetId() string {
@@ -2990,7 +3075,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3002,7 +3087,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3015,7 +3100,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Settings) GetHost() string {
@@ -3115,7 +3200,7 @@ type Marks struct {
 
 func (x *Marks) Reset() {
 	*x = Marks{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3127,7 +3212,7 @@ func (x *Marks) String() string {
 func (*Marks) ProtoMessage() {}
 
 func (x *Marks) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3140,7 +3225,7 @@ func (x *Marks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Marks.ProtoReflect.Descriptor instead.
 func (*Marks) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Marks) GetSomeShut() int64 {
@@ -3193,7 +3278,7 @@ type Reading struct {
 
 func (x *Reading) Reset() {
 	*x = Reading{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3205,7 +3290,7 @@ func (x *Reading) String() string {
 func (*Reading) ProtoMessage() {}
 
 func (x *Reading) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3218,7 +3303,7 @@ func (x *Reading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reading.ProtoReflect.Descriptor instead.
 func (*Reading) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Reading) GetFreeBytes() int64 {
@@ -3312,7 +3397,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x05Stamp\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x03R\vincarnation\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x13\n" +
-	"\x05at_ns\x18\x03 \x01(\x03R\x04atNs\"\x92\x06\n" +
+	"\x05at_ns\x18\x03 \x01(\x03R\x04atNs\"\xaa\x06\n" +
 	"\x03Ask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x126\n" +
 	"\areserve\x18\x02 \x01(\v2\x1a.plimsoll.agent.v1.ReserveH\x00R\areserve\x120\n" +
@@ -3333,7 +3418,8 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"set_bypass\x18\x15 \x01(\v2\x1c.plimsoll.agent.v1.SetBypassH\x00R\tsetBypass\x12\x1f\n" +
 	"\n" +
-	"acked_deed\x18\x16 \x01(\x03H\x00R\tackedDeedB\x06\n" +
+	"acked_deed\x18\x16 \x01(\x03H\x00R\tackedDeed\x12\x16\n" +
+	"\x05clear\x18\x17 \x01(\tH\x00R\x05clearB\x06\n" +
 	"\x04what\"\t\n" +
 	"\aNothing\"\x8c\x03\n" +
 	"\x06Answer\x12\x0e\n" +
@@ -3451,12 +3537,17 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x10\n" +
 	"\x03how\x18\x03 \x01(\tR\x03how\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xcf\x01\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x89\x02\n" +
 	"\x04Held\x122\n" +
 	"\breserved\x18\x01 \x03(\v2\x16.plimsoll.agent.v1.RefR\breserved\x128\n" +
 	"\tsandboxes\x18\x02 \x03(\v2\x1a.plimsoll.agent.v1.SandboxR\tsandboxes\x12*\n" +
 	"\x04ends\x18\x03 \x03(\v2\x16.plimsoll.agent.v1.EndR\x04ends\x12-\n" +
-	"\x05deeds\x18\x04 \x03(\v2\x17.plimsoll.agent.v1.DeedR\x05deeds\"e\n" +
+	"\x05deeds\x18\x04 \x03(\v2\x17.plimsoll.agent.v1.DeedR\x05deeds\x128\n" +
+	"\vout_of_gate\x18\x05 \x03(\v2\x18.plimsoll.agent.v1.StrayR\toutOfGate\"A\n" +
+	"\x05Stray\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05where\x18\x02 \x01(\tR\x05where\x12\x12\n" +
+	"\x04pids\x18\x03 \x03(\x03R\x04pids\"e\n" +
 	"\x04Deed\x12\f\n" +
 	"\x01n\x18\x01 \x01(\x03R\x01n\x12\x13\n" +
 	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\x12\x0e\n" +
@@ -3584,7 +3675,7 @@ func file_plimsoll_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_plimsoll_agent_v1_agent_proto_rawDescData
 }
 
-var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*ReplicaFrame)(nil),   // 0: plimsoll.agent.v1.ReplicaFrame
 	(*AgentFrame)(nil),     // 1: plimsoll.agent.v1.AgentFrame
@@ -3613,16 +3704,17 @@ var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*Facts)(nil),          // 24: plimsoll.agent.v1.Facts
 	(*End)(nil),            // 25: plimsoll.agent.v1.End
 	(*Held)(nil),           // 26: plimsoll.agent.v1.Held
-	(*Deed)(nil),           // 27: plimsoll.agent.v1.Deed
-	(*Sandbox)(nil),        // 28: plimsoll.agent.v1.Sandbox
-	(*View)(nil),           // 29: plimsoll.agent.v1.View
-	(*Waived)(nil),         // 30: plimsoll.agent.v1.Waived
-	(*Bypass)(nil),         // 31: plimsoll.agent.v1.Bypass
-	(*Limit)(nil),          // 32: plimsoll.agent.v1.Limit
-	(*Standing)(nil),       // 33: plimsoll.agent.v1.Standing
-	(*Settings)(nil),       // 34: plimsoll.agent.v1.Settings
-	(*Marks)(nil),          // 35: plimsoll.agent.v1.Marks
-	(*Reading)(nil),        // 36: plimsoll.agent.v1.Reading
+	(*Stray)(nil),          // 27: plimsoll.agent.v1.Stray
+	(*Deed)(nil),           // 28: plimsoll.agent.v1.Deed
+	(*Sandbox)(nil),        // 29: plimsoll.agent.v1.Sandbox
+	(*View)(nil),           // 30: plimsoll.agent.v1.View
+	(*Waived)(nil),         // 31: plimsoll.agent.v1.Waived
+	(*Bypass)(nil),         // 32: plimsoll.agent.v1.Bypass
+	(*Limit)(nil),          // 33: plimsoll.agent.v1.Limit
+	(*Standing)(nil),       // 34: plimsoll.agent.v1.Standing
+	(*Settings)(nil),       // 35: plimsoll.agent.v1.Settings
+	(*Marks)(nil),          // 36: plimsoll.agent.v1.Marks
+	(*Reading)(nil),        // 37: plimsoll.agent.v1.Reading
 }
 var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	2,  // 0: plimsoll.agent.v1.ReplicaFrame.hello:type_name -> plimsoll.agent.v1.Hello
@@ -3650,7 +3742,7 @@ var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	12, // 22: plimsoll.agent.v1.Ask.holds:type_name -> plimsoll.agent.v1.Ref
 	15, // 23: plimsoll.agent.v1.Ask.set_enforcement:type_name -> plimsoll.agent.v1.SetEnforcement
 	16, // 24: plimsoll.agent.v1.Ask.set_bypass:type_name -> plimsoll.agent.v1.SetBypass
-	29, // 25: plimsoll.agent.v1.Answer.view:type_name -> plimsoll.agent.v1.View
+	30, // 25: plimsoll.agent.v1.Answer.view:type_name -> plimsoll.agent.v1.View
 	26, // 26: plimsoll.agent.v1.Answer.held:type_name -> plimsoll.agent.v1.Held
 	10, // 27: plimsoll.agent.v1.Answer.placed:type_name -> plimsoll.agent.v1.Placed
 	11, // 28: plimsoll.agent.v1.Placed.identity:type_name -> plimsoll.agent.v1.Identity
@@ -3667,28 +3759,29 @@ var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	22, // 39: plimsoll.agent.v1.Facts.labels:type_name -> plimsoll.agent.v1.Label
 	21, // 40: plimsoll.agent.v1.Facts.limits:type_name -> plimsoll.agent.v1.Dimension
 	12, // 41: plimsoll.agent.v1.Held.reserved:type_name -> plimsoll.agent.v1.Ref
-	28, // 42: plimsoll.agent.v1.Held.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
+	29, // 42: plimsoll.agent.v1.Held.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
 	25, // 43: plimsoll.agent.v1.Held.ends:type_name -> plimsoll.agent.v1.End
-	27, // 44: plimsoll.agent.v1.Held.deeds:type_name -> plimsoll.agent.v1.Deed
-	19, // 45: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
-	32, // 46: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
-	33, // 47: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
-	28, // 48: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
-	34, // 49: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
-	36, // 50: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
-	30, // 51: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
-	31, // 52: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
-	19, // 53: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
-	22, // 54: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
-	21, // 55: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
-	35, // 56: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
-	0,  // 57: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
-	1,  // 58: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
-	58, // [58:59] is the sub-list for method output_type
-	57, // [57:58] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	28, // 44: plimsoll.agent.v1.Held.deeds:type_name -> plimsoll.agent.v1.Deed
+	27, // 45: plimsoll.agent.v1.Held.out_of_gate:type_name -> plimsoll.agent.v1.Stray
+	19, // 46: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
+	33, // 47: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
+	34, // 48: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
+	29, // 49: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
+	35, // 50: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
+	37, // 51: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
+	31, // 52: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
+	32, // 53: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
+	19, // 54: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
+	22, // 55: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
+	21, // 56: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
+	36, // 57: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
+	0,  // 58: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
+	1,  // 59: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
+	59, // [59:60] is the sub-list for method output_type
+	58, // [58:59] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_plimsoll_agent_v1_agent_proto_init() }
@@ -3712,6 +3805,7 @@ func file_plimsoll_agent_v1_agent_proto_init() {
 		(*Ask_SetEnforcement)(nil),
 		(*Ask_SetBypass)(nil),
 		(*Ask_AckedDeed)(nil),
+		(*Ask_Clear)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3719,7 +3813,7 @@ func file_plimsoll_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plimsoll_agent_v1_agent_proto_rawDesc), len(file_plimsoll_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
