@@ -213,7 +213,7 @@ var errNoLink = errors.New("its agent is not connected")
 // placed finds the host of an id and asks it. An unknown host has nothing of anything.
 func (g *Gateway) placed(ctx context.Context, id string) (host.Placed, string, error) {
 	g.mu.Lock()
-	known := func(h string) bool { return g.hosts[h] != nil }
+	known := func(h string) bool { _, listed := g.known.hosts[h]; return listed || g.hosts[h] != nil }
 	at, ok := admission.RecorderOf(id, known, func() []string { return sortedKeys(g.hosts) })
 	g.mu.Unlock()
 	if !ok {
@@ -248,7 +248,7 @@ func (g *Gateway) rowOf(id, at string, p *host.Placed, known pool.Row) pool.Row 
 		r.Host = at
 	}
 	switch {
-	case known.State == pool.Releasing && r.Host != "":
+	case known.State == pool.Releasing && (p.Reserved || p.Running):
 	case p.Reserved:
 		r.State, r.ReservedUntil = pool.Admitted, now.Add(p.Until-p.Now)
 	case p.Running && p.Tracked == 0:
