@@ -774,7 +774,7 @@ type Host struct {
 
 	// State What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
 	// `buried`: nothing runs there, and it has to join anew.
-	State HostState `json:"state"`
+	State HostState `json:"state,omitempty"`
 
 	// UnresidentMB Charged to the running and not yet touched by them, MiB.
 	UnresidentMB int64 `json:"unresident_mb"`

@@ -27,11 +27,20 @@ func TestEveryCall(t *testing.T) {
 		"GET /base/v1/admissions?class=agent&limit=5&state=running": func(ctx context.Context, c *client.Client) (bool, error) {
 			return ok(c.Admissions(ctx, only))
 		},
-		"GET /base/v1/hosts":   func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Hosts(ctx)) },
-		"GET /base/v1/hosts/h": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Host(ctx, "h")) },
-		"GET /base/v1/pools":   func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Pools(ctx)) },
-		"GET /base/v1/whoami":  func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Whoami(ctx)) },
-		"GET /base/v1/config":  func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Config(ctx)) },
+		"GET /base/v1/hosts":               func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Hosts(ctx)) },
+		"GET /base/v1/hosts/h":             func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Host(ctx, "h")) },
+		"POST /base/v1/hosts/a%2Fb/cordon": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.CordonHost(ctx, "a/b", "")) },
+		"POST /base/v1/hosts/h/uncordon":   func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.UncordonHost(ctx, "h", "")) },
+		"POST /base/v1/hosts/h/drain":      func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.DrainHost(ctx, "h", "why")) },
+		"POST /base/v1/hosts/h/bury":       func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.BuryHost(ctx, "h", "why")) },
+		"POST /base/v1/join-tokens": func(ctx context.Context, c *client.Client) (bool, error) {
+			return ok(c.CreateJoinToken(ctx, "", time.Hour))
+		},
+		"GET /base/v1/join-tokens":        func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.JoinTokens(ctx)) },
+		"DELETE /base/v1/join-tokens/j-1": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.RevokeJoinToken(ctx, "j-1")) },
+		"GET /base/v1/pools":              func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Pools(ctx)) },
+		"GET /base/v1/whoami":             func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Whoami(ctx)) },
+		"GET /base/v1/config":             func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Config(ctx)) },
 		"PUT /base/v1/config": func(ctx context.Context, c *client.Client) (bool, error) {
 			return ok(c.PutConfig(ctx, api.ConfigChange{}))
 		},

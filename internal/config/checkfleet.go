@@ -73,6 +73,7 @@ func (r *report) checkClasses(at func(string) string, f *Fleet) {
 			r.relation([]string{here + ".pool", at("ceiling")}, "pool %q has no cap, and with a ceiling of %s every class must be in a pool with one; give the pool a cap", short(c.Pool), f.Ceiling)
 		}
 		r.checkHolding(here, c, pools[c.Pool])
+		r.checkRecord(at, here, c, f)
 		r.checkMemory(here, c, pools[c.Pool])
 		r.checkBounds(here, c)
 		r.checkReserve(here, c)

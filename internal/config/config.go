@@ -151,6 +151,7 @@ type Class struct {
 	CPU             Milli             `yaml:"cpu"` // cores
 	MinCPU          Milli             `yaml:"min_cpu"`
 	MaxCPU          Milli             `yaml:"max_cpu"`
+	Record          Record            `yaml:"record" omit:"empty"`
 	Stateful        bool              `yaml:"stateful"`
 	HoldOnExit      bool              `yaml:"hold_on_exit" omit:"empty"`
 	Priority        int               `yaml:"priority"`

@@ -85,6 +85,8 @@ func encodeScalar(v any) (*yaml.Node, bool) {
 		return text(v), true
 	case Placement:
 		return text(string(v)), true
+	case Record:
+		return text(string(v)), true
 	case Role:
 		return text(string(v)), true
 	case TokenHash:

@@ -34,6 +34,26 @@ const (
 	NoHost Placement = "none" // by a substrate that demands the ticket itself
 )
 
+// Record says who keeps the admissions of a class.
+type Record string
+
+// The records.
+const (
+	ByStore Record = ""     // the store: caps, quotas and queues count; written store, or left out
+	ByHost  Record = "host" // the host that promised the memory, alone: no round trip to the store
+)
+
+const byStoreWord = "store"
+
+func decodeRecord(n *yaml.Node, p *Record) string {
+	var word string
+	text := decodeWord(n, &word, byStoreWord, string(ByHost))
+	if *p = ByStore; word == string(ByHost) {
+		*p = ByHost
+	}
+	return text
+}
+
 // Role is what a consumer may do.
 type Role string
 
@@ -87,6 +107,8 @@ func scalar(n *yaml.Node, p any) (text string, known bool) {
 		return decodeUntil(n, p), true
 	case *Placement:
 		return decodeWord(n, p, OnHost, NoHost), true
+	case *Record:
+		return decodeRecord(n, p), true
 	case *Role:
 		return decodeWord(n, p, RoleConsumer, RoleOperator, RoleAdmin, RoleSubstrate), true
 	case *TokenHash:

@@ -71,5 +71,16 @@ func (f *Fleet) Class(name string) (*Class, bool) {
 	return nil, false
 }
 
+// ByHosts are the names of a pool's classes that hosts alone record.
+func (f *Fleet) ByHosts(poolName string) []string {
+	var names []string
+	for i := range f.Classes {
+		if c := &f.Classes[i]; c.Pool == poolName && c.Record == ByHost {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // HasAudience says whether some pool has the audience.
 func (f *Fleet) HasAudience(name string) bool { return slices.Contains(f.audiences(), name) }

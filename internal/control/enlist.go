@@ -285,8 +285,21 @@ func (g *Gateway) hostChanged(ctx context.Context, who *config.Consumer, c *regi
 		return out, g.unreadable(err, who)
 	}
 	countHeld(&out, rows)
+	if link, _, _ := g.link(c.Host); link != nil {
+		addHeld(ctx, link, &out)
+	}
 	g.wakes.wake()
 	return out, nil
+}
+
+// addHeld adds what only the host itself knows of: not all has to be in the store.
+func addHeld(ctx context.Context, link Link, out *api.HostChange) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	if held, err := link.Holding(ctx); err == nil {
+		out.Unbooted = max(out.Unbooted, int64(len(held.Reserved)))
+		out.Running = max(out.Running, int64(len(held.Sandboxes))-out.Releasing)
+	}
 }
 
 func countHeld(out *api.HostChange, rows []pool.Row) {

@@ -62,6 +62,7 @@ type Gateway struct {
 	sweep       sweeper
 	reports     reports
 	looks       chan struct{} // holds one while somebody wants the registry read
+	own         book          // of what hosts alone record
 
 	mu    sync.Mutex           // guards what follows; never held across I/O
 	table *table.Table         // picks; charged by unanswered reserves
@@ -96,6 +97,8 @@ func New(o Options) (*Gateway, error) {
 		looks:    make(chan struct{}, 1),
 		known:    known{hosts: map[string]registry.Host{}, why: map[string]string{}},
 	}
+	g.own.rows = admission.NewBook(mostByHost)
+	g.storeOffset.Store(g.Wall().UnixMilli() - g.Now().Milliseconds()) // until the two were compared
 	return g, g.SetKeys(o.Keys)
 }
 

@@ -181,6 +181,7 @@ func (t *tending) run(ctx context.Context, feed Feed) error {
 // the host look silent.
 func (t *tending) hear(ctx context.Context, n host.News) {
 	t.gateway.observe(n.Verdict)
+	t.hearOwn(&n)
 	for _, ref := range n.Tracks {
 		if _, err := t.gateway.Store.Track(ctx, ref.ID, ref.Epoch); err != nil {
 			t.gateway.Log.Warn("a boot was not written; it is when the host is next reconciled", "id", ref.ID, "err", err)
@@ -199,7 +200,7 @@ func (t *tending) hear(ctx context.Context, n host.News) {
 
 // write writes every end that was heard, and acknowledges what the store has.
 func (t *tending) write(ctx context.Context) {
-	freed := false
+	freed := t.endOwn(ctx)
 	for ref, e := range t.ends {
 		written, again, err := t.gateway.Store.End(ctx, e.ID, e.Epoch, stateOf(e.How), e.Reason)
 		if err != nil {
@@ -237,16 +238,20 @@ func (t *tending) reconcile(ctx context.Context) {
 	g := t.gateway
 	rows, err := g.Store.List(ctx, Filter{Host: t.link.ID(), States: []pool.State{pool.Admitted, pool.Running, pool.Releasing}})
 	if err != nil {
-		g.Log.Warn("host not reconciled", "host", t.link.ID(), "err", err)
-		return
+		g.Log.Warn("host not reconciled with the store", "host", t.link.ID(), "err", err)
 	}
-	held, err := t.link.Holding(ctx)
-	if err != nil {
-		g.Log.Debug("host not reconciled", "host", t.link.ID(), "err", err)
+	own := g.own.at(t.link.ID())
+	held, errHeld := t.link.Holding(ctx)
+	if errHeld != nil {
+		g.Log.Debug("host not reconciled", "host", t.link.ID(), "err", errHeld)
 		return
 	}
 	for _, e := range held.Ends {
 		t.ends[host.Ref{ID: e.ID, Epoch: e.Epoch}] = e
+	}
+	t.reconcileOwn(ctx, own, &held)
+	if err != nil {
+		return
 	}
 	for _, r := range rows {
 		if err := t.settle(ctx, r); err != nil && ctx.Err() == nil && !errors.Is(err, context.Canceled) {
@@ -264,14 +269,15 @@ func (t *tending) compare(ctx context.Context, rows []pool.Row, held *host.Held)
 	for _, r := range rows {
 		known[host.Ref{ID: r.ID, Epoch: r.Epoch}] = true
 	}
+	strange := func(ref host.Ref) bool { return !known[ref] && !admission.OfHost(ref.ID, t.link.ID()) }
 	for i := range held.Sandboxes {
 		s := &held.Sandboxes[i]
-		if ref := (host.Ref{ID: s.ID, Epoch: s.Epoch}); !s.Stopping && !known[ref] {
+		if ref := (host.Ref{ID: s.ID, Epoch: s.Epoch}); !s.Stopping && strange(ref) {
 			t.unexpected(ctx, ref, s.Ask.Stateful, true)
 		}
 	}
 	for _, ref := range held.Reserved {
-		if !known[ref] {
+		if strange(ref) {
 			t.unexpected(ctx, ref, false, false)
 		}
 	}

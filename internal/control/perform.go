@@ -39,9 +39,13 @@ type driving struct {
 	pin     table.PickOptions
 	charge  table.Charge // of the host that is being asked
 	swept   bool
+	left    time.Duration // that the last promise is good for
 }
 
 func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Event {
+	if ev := d.performByHost(ctx, e); ev != nil {
+		return ev
+	}
 	store := d.gateway.Store
 	switch e.Do {
 	case admission.Claim:
@@ -125,7 +129,7 @@ func (d *driving) pick(e admission.Effect) admission.Event {
 		return admission.Picked{Tally: tallyOf(g.table.Explain(g.Now(), &d.req.Ask, &opts, g.table.Len()))}
 	}
 	d.charge = g.table.Charge(c.Ref, &d.req.Ask)
-	return admission.Picked{Host: c.Host}
+	return d.named(c.Host)
 }
 
 // tallyOf says the table's reasons in the passage's words.
@@ -176,13 +180,14 @@ func (d *driving) reserve(ctx context.Context, e admission.Effect) admission.Eve
 	defer cancel()
 	answer, err := link.Do(ctx, host.Reserve{
 		ID: e.ID, Gen: e.Gen, Ask: d.req.Ask,
-		Until: last.At + g.Passage.BootWithin, Incarnation: last.Incarnation,
+		Until: last.At + g.Passage.BootWithin, Incarnation: last.Incarnation, Whose: d.whose(),
 	})
 	if err != nil {
 		g.Log.Warn("reserve not answered", "host", e.Host, "id", e.ID, "err", err)
 		return admission.Reserved{Unknown: true}
 	}
 	g.observe(answer.Verdict)
+	d.left = answer.Until - answer.Verdict.At
 	return admission.Reserved{Denial: answer.Denial}
 }
 
@@ -263,14 +268,20 @@ func (g *Gateway) depart(ctx context.Context, row pool.Row) admission.Answer {
 	d := admission.NewDeparture(row.ID, row.Passage())
 	e := d.Begin()
 	for e.Do != admission.Reply {
-		e = d.Step(g.leave(ctx, e))
+		e = d.Step(g.leave(ctx, &row, e))
+	}
+	if e.Reply.Kind == admission.Going && byHost(&row) { // no sweep asks again
+		go g.vacateDetached(context.WithoutCancel(ctx), admission.Effect{Host: row.Host, ID: row.ID, Gen: row.Epoch})
 	}
 	g.wakes.nudge(row.ID)
 	g.wakes.wake()
 	return e.Reply
 }
 
-func (g *Gateway) leave(ctx context.Context, e admission.Effect) admission.Event {
+func (g *Gateway) leave(ctx context.Context, row *pool.Row, e admission.Effect) admission.Event {
+	if byHost(row) && e.Do != admission.Vacate {
+		return g.leaveByHost(row, e)
+	}
 	switch e.Do {
 	case admission.Leave:
 		row, found, err := g.Store.Leave(ctx, e.ID, e.Of)

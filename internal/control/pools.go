@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -144,6 +145,11 @@ func (g *Gateway) HoldPool(ctx context.Context, who *config.Consumer, name strin
 func (g *Gateway) override(ctx context.Context, who *config.Consumer, name string, o pool.Override, lasts time.Duration) (api.PoolChange, error) {
 	if err := checkReason(o.Reason); err != nil {
 		return api.PoolChange{}, err
+	}
+	if fleet := g.Fleet(); fleet != nil {
+		if names := fleet.ByHosts(name); len(names) > 0 {
+			return api.PoolChange{}, api.Refuse(api.InvalidRequest, "pool: hosts alone record class %s of pool %s, so no cap would count it; cordon the hosts, or apply a configuration without record: host", strings.Join(names, ", "), name)
+		}
 	}
 	v, was, err := g.Store.Override(ctx, name, o, lasts)
 	return g.changed(ctx, who, name, overriding{&o, lasts, v, was, err})

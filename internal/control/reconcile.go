@@ -151,7 +151,7 @@ func whereabouts(s *host.Stray) string {
 
 // held judges what the host holds and the rows did not say.
 func (r *reconciling) held(ctx context.Context, t *tending, known map[host.Ref]bool, ref host.Ref, stateful, running bool) {
-	if known[ref] {
+	if known[ref] || admission.OfHost(ref.ID, t.link.ID()) {
 		return
 	}
 	row, found, err := r.gateway.Store.ByID(ctx, ref.ID)

@@ -81,7 +81,11 @@ func (g *Gateway) request(who *config.Consumer, q api.AdmissionRequest) (admissi
 	}
 	claim, err := claimOf(who, q)
 	claim.Contents, claim.Pool = contents, class.Pool
-	return admission.Request{Claim: claim, Ask: ask}, pin, err
+	req := admission.Request{Claim: claim, Ask: ask, ByHost: class.Record == config.ByHost}
+	if err == nil {
+		err = g.recordable(&req)
+	}
+	return req, pin, err
 }
 
 // namePattern is what the contract takes as a key and as a name.
@@ -246,6 +250,10 @@ func (g *Gateway) Heartbeat(ctx context.Context, who *config.Consumer, key strin
 	if err != nil {
 		return Outcome{}, err
 	}
+	return g.keep(ctx, who, row)
+}
+
+func (g *Gateway) keep(ctx context.Context, who *config.Consumer, row pool.Row) (Outcome, error) {
 	req, pin, c := g.again(who, row)
 	if row.State != pool.Admitted && row.State != pool.Running {
 		return c.finish(admission.Standing(row))
@@ -262,7 +270,8 @@ func (g *Gateway) again(who *config.Consumer, row pool.Row) (admission.Request, 
 		pin = table.PickOptions{Prefer: row.Contents.Host}
 	}
 	claim := pool.Claim{Consumer: row.Consumer, Key: row.Key, Contents: row.Contents, Pool: row.Pool, Mode: row.Mode}
-	return admission.Request{Claim: claim, Ask: ask}, pin, call{gateway: g, who: who, ask: ask, key: row.Key}
+	req := admission.Request{Claim: claim, Ask: ask, ByHost: byHost(&row)}
+	return req, pin, call{gateway: g, who: who, ask: ask, key: row.Key}
 }
 
 // askOf is what a row asks of a host. Its class may have left the configuration since: then
@@ -290,6 +299,9 @@ func (g *Gateway) Get(ctx context.Context, who *config.Consumer, key string) (ap
 
 // find looks a key of the caller up.
 func (g *Gateway) find(ctx context.Context, who *config.Consumer, key string) (pool.Row, error) {
+	if row, known := g.own.get(who.Name, key); known {
+		return row, nil
+	}
 	row, found, err := g.Store.Get(ctx, who.Name, key)
 	return g.found(who, row, found, err, "no admission of consumer "+who.Name+" has the key "+key)
 }
@@ -325,6 +337,9 @@ func (g *Gateway) GetByID(ctx context.Context, who *config.Consumer, id string) 
 
 // byID hides what is not the caller's: whether it exists is nobody else's business.
 func (g *Gateway) byID(ctx context.Context, who *config.Consumer, id string) (pool.Row, error) {
+	if _, ok := admission.ByHost(id); ok {
+		return g.recorded(ctx, who, id)
+	}
 	row, found, err := g.Store.ByID(ctx, id)
 	if found && row.Consumer != who.Name && !who.Has(config.RoleOperator) {
 		found = false
@@ -376,6 +391,7 @@ func (g *Gateway) List(ctx context.Context, who *config.Consumer, f Filter) ([]a
 		g.unread(err)
 		return nil, false, api.Refuse(api.Unavailable, "the store could not be read")
 	}
+	rows = append(rows, g.own.list(f)...)
 	slices.SortFunc(rows, func(a, b pool.Row) int {
 		return cmp.Or(cmp.Compare(createdAt(b), createdAt(a)), cmp.Compare(a.ID, b.ID))
 	})

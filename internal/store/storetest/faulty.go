@@ -26,7 +26,8 @@ type FaultyStore struct {
 	control.Store
 	plan map[Fault]bool // fault -> planned
 
-	mu    sync.Mutex     // guards plan and calls
+	mu    sync.Mutex     // guards what follows, and plan
+	away  bool           // every call fails
 	calls map[string]int // method -> calls so far
 }
 
@@ -54,6 +55,13 @@ func (f *FaultyStore) Mend() {
 	f.plan = nil
 }
 
+// GoAway has every call fail, until it is told otherwise.
+func (f *FaultyStore) GoAway(away bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.away = away
+}
+
 // planned says whether a call fails.
 func (f *FaultyStore) planned(fault Fault) bool {
 	f.mu.Lock()
@@ -65,9 +73,9 @@ func (f *FaultyStore) planned(fault Fault) bool {
 func (f *FaultyStore) around(method string, call func() error) error {
 	f.mu.Lock()
 	f.calls[method]++
-	n := f.calls[method]
+	n, away := f.calls[method], f.away
 	f.mu.Unlock()
-	if f.planned(Fault{method, n, false}) {
+	if away || f.planned(Fault{method, n, false}) {
 		return ErrInjected
 	}
 	if err := call(); err != nil {
