@@ -117,7 +117,7 @@ func (b *burst) create(r int, now time.Duration, exclude []string) {
 		b.got.refused++
 		return
 	}
-	charge := tb.Charge(c.Ref, &b.ask)
+	charge := tb.Charge(c.Ref, &b.ask, 0)
 	b.got.calls++
 	b.after(b.oneWay, now, func() {
 		i := slices.IndexFunc(b.books, func(k book) bool { return k.id == c.Host })

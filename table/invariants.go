@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/plimsoll-project/plimsoll/gate"
@@ -9,7 +10,7 @@ import (
 
 // CheckInvariants recomputes from the hosts and charges alone what the table keeps beside them.
 func (t *Table) CheckInvariants() error {
-	for _, check := range []func() error{t.checkHosts, t.checkIndex, t.checkOrder, t.checkCharges} {
+	for _, check := range []func() error{t.checkHosts, t.checkIndex, t.checkOrder, t.checkCharges, t.checkCohorts, t.checkQuarantine} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -159,4 +160,51 @@ func (t *Table) declared(c *charge) (sum int64) {
 		}
 	}
 	return sum
+}
+
+// checkCohorts counts the placements and charges of each cohort anew.
+func (t *Table) checkCohorts() error {
+	c := &t.cohorts
+	at, full := map[placeOf]int32{}, map[Cohort]int32{}
+	for i := range c.n {
+		p := c.ring[(c.head+i)%len(c.ring)]
+		if at[p.placeOf]++; t.now-p.at >= c.window {
+			return fmt.Errorf("table: a placement of %v counts at %v", p.at, t.now)
+		}
+	}
+	for i := range t.charges {
+		if k := &t.charges[i]; k.open && k.cohort != 0 {
+			at[placeOf{k.cohort, k.host}]++
+		}
+	}
+	for p, n := range at {
+		if c.perHost > 0 && n >= c.perHost {
+			full[p.cohort]++
+		}
+	}
+	if !maps.Equal(at, c.at) || !maps.Equal(full, c.full) {
+		return fmt.Errorf("table: cohorts are %v, full %v; counted %v, %v", at, full, c.at, c.full)
+	}
+	return nil
+}
+
+// checkQuarantine compares each host's standing with its word and what is held against it.
+func (t *Table) checkQuarantine() error {
+	for i := range t.hosts {
+		h, k := &t.hosts[i], t.records[int32(i)]
+		if !h.live && k == nil {
+			continue
+		}
+		want := h.word
+		if want == Candidate && k != nil && k.out(t.now) {
+			want = Quarantined
+		}
+		if h.standing != want || !h.live {
+			return fmt.Errorf("table: host %q is %v by its word, held against it is %+v, and it stands as %v", h.id, h.word, k, h.standing)
+		}
+		if want == Quarantined && !k.asked && (t.wake > k.until || !slices.Contains(t.waiting, int32(i))) {
+			return fmt.Errorf("table: the quarantine of host %q is over at %v, and nobody looks before %v", h.id, k.until, t.wake)
+		}
+	}
+	return nil
 }

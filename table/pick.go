@@ -18,6 +18,10 @@ type PickOptions struct {
 	// pick before a refusal: a reserve that was lost on the way fills nothing, and the host
 	// that is asked has the last word. It reads every host.
 	Gross bool
+	// HeardSince, with Gross, is when the sweep before that pick began: a quarantined host that
+	// spoke since may be asked, if no other can.
+	HeardSince time.Duration
+	Cohort     Cohort // of the ask; the same is given to Charge
 }
 
 // Choice is the host to ask, and what the ask needs of it.
@@ -33,6 +37,10 @@ type query struct {
 	opts *PickOptions
 	need [2]int32 // by mode, whole MiB
 	rand uint64
+
+	lenient bool   // hosts in quarantine may be asked, too
+	cohort  Cohort // while its rule holds
+	looks   int    // hosts that may still be passed over for it
 }
 
 func newQuery(a *gate.Ask, o *PickOptions) query {
@@ -71,23 +79,48 @@ func (t *Table) Pick(now time.Duration, a *gate.Ask, o *PickOptions) (Choice, bo
 	t.advance(now)
 	q := newQuery(a, o)
 	if o.Require != "" {
+		q.lenient = o.Gross
 		return t.pickNamed(o.Require, &q)
-	}
-	if o.Prefer != "" {
-		if c, ok := t.pickNamed(o.Prefer, &q); ok {
-			return c, true
-		}
 	}
 	i := none
 	if o.Gross {
-		i = t.searchGross(&q)
+		i = t.lastResort(&q)
 	} else {
-		i = t.search(&q)
+		q.cohort, q.looks = t.crowded(o.Cohort), mostLooks
+		if i = t.best(&q); q.cohort != 0 && (i == none || q.looks <= 0) {
+			q.cohort = 0 // the rule yields
+			i = t.best(&q)
+		}
 	}
 	if i == none {
 		return Choice{}, false
 	}
 	return t.choice(i, &q), true
+}
+
+// best returns the host that is preferred, if it takes the ask, or else the best that does.
+func (t *Table) best(q *query) int32 {
+	if i, ok := t.byID[q.opts.Prefer]; ok && q.opts.Prefer != "" {
+		if why, _ := t.judge(i, q); why == Candidate && !t.hasShare(i, q) {
+			return i
+		}
+	}
+	return t.search(q)
+}
+
+// lastResort is the pick before a refusal.
+func (t *Table) lastResort(q *query) int32 {
+	if i, ok := t.byID[q.opts.Prefer]; ok && q.opts.Prefer != "" {
+		if why, _ := t.judge(i, q); why == Candidate {
+			return i
+		}
+	}
+	i := t.searchGross(q)
+	if i == none && len(t.records) > 0 {
+		q.lenient = true
+		i = t.searchGross(q)
+	}
+	return i
 }
 
 // searchGross returns the host with the most room among those that may have some.
@@ -194,11 +227,12 @@ func (t *Table) walk(g *group, heap []entry, i int, q *query) int32 {
 
 // takes asks a candidate with enough memory for the rest.
 func (t *Table) takes(g *group, i int32, q *query) bool {
-	if len(q.opts.Exclude) == 0 && len(q.ask.Dims) == 0 && !g.mixed && !t.slotted {
-		return true
+	if len(q.opts.Exclude) > 0 || len(q.ask.Dims) > 0 || g.mixed || t.slotted {
+		if why, _ := t.judge(i, q); why != Candidate {
+			return false
+		}
 	}
-	why, _ := t.judge(i, q)
-	return why == Candidate
+	return !t.hasShare(i, q)
 }
 
 // judge says why a host cannot take the ask, Candidate if it can: the first reason in the order
@@ -206,7 +240,7 @@ func (t *Table) takes(g *group, i int32, q *query) bool {
 func (t *Table) judge(i int32, q *query) (Reason, string) {
 	h := &t.hosts[i]
 	switch {
-	case h.standing != Candidate:
+	case h.standing != Candidate && !(h.standing == Quarantined && t.askable(i, q)):
 		return h.standing, ""
 	case len(q.opts.Exclude) > 0 && slices.Contains(q.opts.Exclude, h.id):
 		return Excluded, ""

@@ -5,11 +5,13 @@
 // agent that is asked has the last word. It does not compute what a host may promise
 // (admittable is the agent's own number), knows no pool, no quota and no ticket.
 //
+//	who   = heard within 30 s, its intake open, in no quarantine
 //	fits  = ⌊admittable − Σ this replica's unanswered reserves⌋ ≥ need, every hard dimension
-//	        likewise, labels match, the newest word is younger than 30 s, the intake is open
+//	        likewise, labels match
 //	score = 0.6 × free cores + 0.3 × free GiB + 5 if stream-restore, both net of the same
 //	pick  = of the best two buckets of scores that have a host that fits, one of this replica's
-//	        own share of the hosts; else any that fits of the best one
+//	        own share of the hosts; else any that fits of the best one. Hosts with their
+//	        share of the ask's cohort come only when no other fits
 //
 // Worked: the essay's host with 11.8 free cores and 28,588 MiB free scores 7.08 + 8.37 + 5 =
 // 20.45, the bucket 68 of width 0.3. Its admittable of 25,600 MiB takes 25 stateless sandboxes
@@ -93,6 +95,11 @@ type Table struct {
 	replicas []string // that are up, sorted; nil: no share, every host is own
 	uneven   bool     // hosts came or went since the shares were made
 
+	cohorts cohorts
+	records map[int32]*record // host's place -> what is held against it, where anything is
+	waiting []int32           // hosts whose quarantine ends by itself
+	wake    time.Duration     // when the first of them does, unless it was lifted
+
 	slotted bool // some host has declared sandbox slots, of which every ask takes one
 }
 
@@ -112,6 +119,7 @@ type host struct {
 
 	heard                 bool // since this table began
 	standing              Reason
+	word                  Reason // the standing by its own word alone, and the operator's
 	intake                Intake // its own word
 	ordered               Intake // the operator's, which stands above it
 	mode                  gate.Mode
@@ -145,7 +153,10 @@ type Ref struct {
 
 // New makes an empty table: nobody is a candidate before it was heard.
 func New(o Options) *Table {
-	return &Table{opts: o.withDefaults(), byID: map[string]int32{}, oldest: none, newest: none}
+	return &Table{
+		opts: o.withDefaults(), byID: map[string]int32{}, oldest: none, newest: none,
+		cohorts: cohorts{at: map[placeOf]int32{}, full: map[Cohort]int32{}}, records: map[int32]*record{},
+	}
 }
 
 // Len counts the registered hosts.
@@ -208,6 +219,7 @@ func (t *Table) Forget(id string) bool {
 	t.counts[h.standing]--
 	delete(t.byID, id)
 	t.uneven = true
+	delete(t.records, i)
 	*h = host{gen: h.gen + 1, prev: none, next: none}
 	t.spots[i] = spot{group: none, bucket: none}
 	t.spare = append(t.spare, i)
@@ -224,7 +236,7 @@ func (t *Table) add(id string) int32 {
 		t.spots = append(t.spots, spot{group: none, bucket: none})
 	}
 	h := &t.hosts[i]
-	*h = host{id: id, gen: h.gen, live: true, own: t.ownsNew(id), standing: Unheard, prev: none, next: none}
+	*h = host{id: id, gen: h.gen, live: true, own: t.ownsNew(id), standing: Unheard, word: Unheard, prev: none, next: none}
 	t.counts[Unheard]++
 	t.byID[id] = i
 	t.uneven = true

@@ -95,6 +95,9 @@ func (t *Table) Observe(v *Verdict, receivedAt time.Duration) (bool, error) {
 		t.stats.Ignored++
 		return false, nil
 	}
+	if v.Incarnation > h.incarnation {
+		delete(t.records, i) // another life of the agent: it starts anew
+	}
 	h.incarnation, h.sequence = v.Incarnation, v.Sequence
 	err := v.check()
 	if err == nil {
@@ -152,11 +155,10 @@ func (t *Table) heardFrom(i int32, at time.Duration, standing Reason) {
 	t.advance(max(at, t.now))
 }
 
-func (t *Table) stand(i int32, standing Reason) {
-	h := &t.hosts[i]
-	t.counts[h.standing]--
-	h.standing = standing
-	t.counts[standing]++
+// stand gives a host the standing that its word makes.
+func (t *Table) stand(i int32, word Reason) {
+	t.hosts[i].word = word
+	t.restand(i)
 }
 
 // link puts a host into the order of receipt, searched from its newest end: words of different
@@ -202,6 +204,8 @@ func (t *Table) unlink(i int32) {
 // silent host last said makes it look ever better beside the living, so it is out at once.
 func (t *Table) advance(now time.Duration) {
 	t.now = max(t.now, now)
+	t.trials()
+	t.cohorts.expire(t.now)
 	for t.oldest != none && t.now-t.hosts[t.oldest].receivedAt >= t.opts.Silent {
 		i := t.oldest
 		t.unlink(i)

@@ -150,6 +150,6 @@ func (x *indexed) op() {
 	x.table.Uncharge(x.held[slot])
 	x.held[slot] = table.Charge{}
 	if c, ok := x.table.Pick(0, a, &x.opts); ok {
-		x.held[slot] = x.table.Charge(c.Ref, a)
+		x.held[slot] = x.table.Charge(c.Ref, a, 0)
 	}
 }

@@ -128,7 +128,7 @@ func (d *driving) pick(e admission.Effect) admission.Event {
 		// Every id, so that the counts are true; the surface names the first few.
 		return admission.Picked{Tally: tallyOf(g.table.Explain(g.Now(), &d.req.Ask, &opts, g.table.Len()))}
 	}
-	d.charge = g.table.Charge(c.Ref, &d.req.Ask)
+	d.charge = g.table.Charge(c.Ref, &d.req.Ask, 0)
 	return d.named(c.Host)
 }
 
