@@ -24,6 +24,7 @@ const (
 // Answer is what a passage comes to. It carries its reasons: the API's body, the log, the
 // metric and explain all read this one value.
 type Answer struct {
+	Would    []string // noted by the shell: what enforce would have said on the way
 	Kind     Kind
 	New      bool // Yes: by this call
 	Row      pool.Row

@@ -39,6 +39,7 @@ const (
 	HostStateConflict  Code = "host_state"
 	JoinRejected       Code = "join_rejected"
 	HostIsBuried       Code = "host_buried"
+	ModeOfAll          Code = "mode_of_all"
 )
 
 // Scope says whose no it is.
@@ -112,6 +113,7 @@ var table = [...]Meaning{
 	{HostStateConflict, 409, Never, ScopeHost, false, "the host's state does not allow this", "do what is named first"},
 	{JoinRejected, 403, NotAllowed, ScopeRequest, false, "the join token does not admit this host", "make one with plimsoll host token create"},
 	{HostIsBuried, 403, NotAllowed, ScopeHost, false, "the host was buried, and its credential is void", "join anew, with a token of plimsoll host token create"},
+	{ModeOfAll, 409, Never, ScopeRequest, false, "all is in shadow by one order", "take that back with plimsoll mode enforce --all"},
 }
 
 // Table returns every row, in the order in which the codes were added.

@@ -172,6 +172,48 @@ func (e Intake) Valid() bool {
 	}
 }
 
+// Defines values for ModeRequestMode.
+const (
+	ModeRequestModeEnforce ModeRequestMode = "enforce"
+	ModeRequestModeShadow  ModeRequestMode = "shadow"
+)
+
+// Valid indicates whether the value is a known member of the ModeRequestMode enum.
+func (e ModeRequestMode) Valid() bool {
+	switch e {
+	case ModeRequestModeEnforce:
+		return true
+	case ModeRequestModeShadow:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ModeRequestScope.
+const (
+	ModeRequestScopeAll    ModeRequestScope = "all"
+	ModeRequestScopeHost   ModeRequestScope = "host"
+	ModeRequestScopePool   ModeRequestScope = "pool"
+	ModeRequestScopeQuotas ModeRequestScope = "quotas"
+)
+
+// Valid indicates whether the value is a known member of the ModeRequestScope enum.
+func (e ModeRequestScope) Valid() bool {
+	switch e {
+	case ModeRequestScopeAll:
+		return true
+	case ModeRequestScopeHost:
+		return true
+	case ModeRequestScopePool:
+		return true
+	case ModeRequestScopeQuotas:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OutOfGateWhy.
 const (
 	OutOfGateWhyDuplicate     OutOfGateWhy = "duplicate"
@@ -388,6 +430,9 @@ type Admission struct {
 	// Examples: unix:///run/plimsoll/boot.sock
 	Endpoint string `json:"endpoint,omitempty"`
 
+	// Enforcement `shadow` when its pool, its quota or its host refuses nothing; absent where all is enforced.
+	Enforcement Enforcement `json:"enforcement,omitempty"`
+
 	// Epoch Rises when the admission is placed, released or evicted; a ticket of another epoch boots
 	// nothing.
 	Epoch int64 `json:"epoch"`
@@ -461,6 +506,9 @@ type Admission struct {
 	// Waiting A place in the queue. Call `attempt` with the same key: with `wait_ms` at once, else after
 	// `poll_after_ms`.
 	Waiting *Waiting `json:"waiting,omitempty"`
+
+	// WouldRefuse What enforce would have said to this very call; only with a fresh yes.
+	WouldRefuse []string `json:"would_refuse,omitempty"`
 }
 
 // AdmissionList defines model for AdmissionList.
@@ -549,6 +597,33 @@ type AudienceKeysFile struct {
 	Audience string        `json:"audience"`
 	Keys     []AudienceKey `json:"keys"`
 	Version  int64         `json:"version"`
+}
+
+// Bypass Whether a host boots without tickets.
+type Bypass struct {
+	Active bool `json:"active"`
+
+	// Booted Sandboxes that it let in.
+	Booted int64 `json:"booted,omitempty"`
+
+	// By Who opened it: a consumer, or a user of that machine.
+	By string `json:"by,omitempty"`
+
+	// ForMS How long it still lasts, in milliseconds.
+	ForMS  int64  `json:"for_ms,omitempty"`
+	Host   string `json:"host"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// BypassRequest defines model for BypassRequest.
+type BypassRequest struct {
+	// ForMS How long, in milliseconds; 0 ends it.
+	ForMS int64 `json:"for_ms"`
+
+	// Reason Why, for the audit; no control characters.
+	//
+	// Examples: the CI provider is out
+	Reason DeedReason `json:"reason"`
 }
 
 // CapInForce The cap that was in force before.
@@ -693,6 +768,9 @@ type Host struct {
 	// BuriedAt When it was buried, if it was.
 	BuriedAt *time.Time `json:"buried_at,omitempty"`
 
+	// Bypass Whether a host boots without tickets.
+	Bypass *Bypass `json:"bypass,omitempty"`
+
 	// CommittedMB Configured over its sandboxes, MiB.
 	CommittedMB int64 `json:"committed_mb"`
 
@@ -781,6 +859,10 @@ type Host struct {
 
 	// Version The agent's version.
 	Version string `json:"version,omitempty"`
+
+	// WouldRefuse Reason -> how often it was only counted: by a host since its agent started, of a pool by this
+	// replica since it did.
+	WouldRefuse WouldRefuse `json:"would_refuse,omitempty"`
 }
 
 // HostChange What became of a host, and what the store still has there.
@@ -994,6 +1076,67 @@ type MissingSlot struct {
 	StartedAt time.Time `json:"started_at"`
 }
 
+// ModeOf defines model for ModeOf.
+type ModeOf struct {
+	// Configured Whether the host's no binds: `enforce` refuses; `shadow` decides and lets pass; `observe` only
+	// measures.
+	Configured Enforcement `json:"configured,omitempty"`
+
+	// Enforcement Whether the host's no binds: `enforce` refuses; `shadow` decides and lets pass; `observe` only
+	// measures.
+	Enforcement Enforcement `json:"enforcement"`
+
+	// Name Of the pool or host; `quotas` for those.
+	Name string `json:"name"`
+
+	// Untold The host has not heard of it yet.
+	Untold bool `json:"untold,omitempty"`
+
+	// WouldRefuse Reason -> how often it was only counted: by a host since its agent started, of a pool by this
+	// replica since it did.
+	WouldRefuse WouldRefuse `json:"would_refuse,omitempty"`
+}
+
+// ModeOrder What an operator took out of force.
+type ModeOrder struct {
+	// By The consumer that ordered it.
+	By     string    `json:"by"`
+	Name   string    `json:"name,omitempty"`
+	Reason string    `json:"reason"`
+	Scope  string    `json:"scope"`
+	Since  time.Time `json:"since"`
+}
+
+// ModeReport defines model for ModeReport.
+type ModeReport struct {
+	Hosts  []ModeOf    `json:"hosts"`
+	Orders []ModeOrder `json:"orders"`
+	Pools  []ModeOf    `json:"pools"`
+	Quotas ModeOf      `json:"quotas"`
+}
+
+// ModeRequest defines model for ModeRequest.
+type ModeRequest struct {
+	Mode ModeRequestMode `json:"mode"`
+
+	// Name Of the pool or host.
+	Name Name `json:"name,omitempty"`
+
+	// Reason Why, for the audit; no control characters.
+	//
+	// Examples: the CI provider is out
+	Reason DeedReason `json:"reason"`
+
+	// Scope All is every pool, the quotas and every host, also those that come later.
+	Scope ModeRequestScope `json:"scope"`
+}
+
+// ModeRequestMode defines model for ModeRequest.Mode.
+type ModeRequestMode string
+
+// ModeRequestScope All is every pool, the quotas and every host, also those that come later.
+type ModeRequestScope string
+
 // Name A name of the configuration, or of a host.
 //
 // Examples: agent
@@ -1052,6 +1195,9 @@ type Pool struct {
 	// Consumers Consumer -> what it holds.
 	Consumers map[string]Occupancy `json:"consumers"`
 
+	// Enforcement `shadow` grants past the cap, and says so; absent: it enforces.
+	Enforcement Enforcement `json:"enforcement,omitempty"`
+
 	// MaxWaiting How many places its queue has.
 	MaxWaiting int64  `json:"max_waiting"`
 	Name       string `json:"name"`
@@ -1082,6 +1228,10 @@ type Pool struct {
 
 	// Waiting Places in its queue.
 	Waiting int64 `json:"waiting"`
+
+	// WouldRefuse Reason -> how often it was only counted: by a host since its agent started, of a pool by this
+	// replica since it did.
+	WouldRefuse WouldRefuse `json:"would_refuse,omitempty"`
 }
 
 // PoolChange What an operator changed.
@@ -1414,6 +1564,9 @@ type Sandbox struct {
 
 	// Tenant On whose behalf.
 	Tenant string `json:"tenant,omitempty"`
+
+	// Waiver `shadow` or `bypass`: what let it boot without a ticket.
+	Waiver string `json:"waiver,omitempty"`
 }
 
 // SandboxState `reserved` holds memory for a boot to come; `waiting_start` is redeemed and in line;
@@ -1541,6 +1694,10 @@ type Waiting struct {
 // WaitingFor What a waiter lacks: a `slot` of its pool, a `host` with room, or its tenant's `quota`.
 type WaitingFor string
 
+// WouldRefuse Reason -> how often it was only counted: by a host since its agent started, of a pool by this
+// replica since it did.
+type WouldRefuse map[string]int64
+
 // AdmissionID defines model for AdmissionID.
 type AdmissionID = string
 
@@ -1632,6 +1789,9 @@ type PutConfigJSONRequestBody = ConfigChange
 // BuryHostJSONRequestBody defines body for BuryHost for application/json ContentType.
 type BuryHostJSONRequestBody = HostDeedRequest
 
+// BypassHostJSONRequestBody defines body for BypassHost for application/json ContentType.
+type BypassHostJSONRequestBody = BypassRequest
+
 // CordonHostJSONRequestBody defines body for CordonHost for application/json ContentType.
 type CordonHostJSONRequestBody = HostDeedRequest
 
@@ -1649,6 +1809,9 @@ type JoinHostJSONRequestBody = HostJoinRequest
 
 // CreateJoinTokenJSONRequestBody defines body for CreateJoinToken for application/json ContentType.
 type CreateJoinTokenJSONRequestBody = JoinTokenRequest
+
+// SetModeJSONRequestBody defines body for SetMode for application/json ContentType.
+type SetModeJSONRequestBody = ModeRequest
 
 // HoldPoolJSONRequestBody defines body for HoldPool for application/json ContentType.
 type HoldPoolJSONRequestBody = PoolHoldRequest

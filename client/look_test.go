@@ -51,7 +51,14 @@ func TestEveryCall(t *testing.T) {
 		"POST /base/v1/pools/a%2Fb/override": func(ctx context.Context, c *client.Client) (bool, error) {
 			return ok(c.OverridePool(ctx, "a/b", 3, time.Hour, "why"))
 		},
-		"POST /base/v1/pools/p/hold":   func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.HoldPool(ctx, "p", 0, "why")) },
+		"POST /base/v1/pools/p/hold": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.HoldPool(ctx, "p", 0, "why")) },
+		"GET /base/v1/mode":          func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Mode(ctx)) },
+		"POST /base/v1/mode": func(ctx context.Context, c *client.Client) (bool, error) {
+			return ok(c.SetMode(ctx, api.ModeRequest{Mode: api.ModeRequestModeShadow, Scope: "all", Reason: "why"}))
+		},
+		"POST /base/v1/hosts/a%2Fb/bypass": func(ctx context.Context, c *client.Client) (bool, error) {
+			return ok(c.BypassHost(ctx, "a/b", time.Hour, "why"))
+		},
 		"POST /base/v1/pools/p/resume": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.ResumePool(ctx, "p", "why")) },
 		"POST /base/v1/pools/p/running": func(ctx context.Context, c *client.Client) (bool, error) {
 			return ok(c.ReportRunning(ctx, "p", api.RunningReport{}))

@@ -38,12 +38,13 @@ type Verdict struct {
 	Intake        Intake
 	Mode          gate.Mode
 	Enforcement   Enforcement
-	Bypass        bool       // boots need no ticket here for a while
-	Admittable    gate.Bytes // to others than the waiter that memory is set aside for
-	Standing      bool       // it is set aside for one
-	Free          gate.Bytes // less what is promised: what the score looks at
-	Limit         gate.Bytes // the smallest limit
-	MaxAsk        gate.Bytes // the largest need that could ever fit here
+	Ordered       Enforcement // by an operator, beside what it is configured for
+	Bypass        bool        // boots need no ticket here for a while
+	Admittable    gate.Bytes  // to others than the waiter that memory is set aside for
+	Standing      bool        // it is set aside for one
+	Free          gate.Bytes  // less what is promised: what the score looks at
+	Limit         gate.Bytes  // the smallest limit
+	MaxAsk        gate.Bytes  // the largest need that could ever fit here
 	CPUTotalMilli int64
 	CPUFreeMilli  int64
 	StreamRestore bool
@@ -105,7 +106,7 @@ func (h *Host) Verdict() Verdict {
 	return Verdict{
 		Host: h.cfg.ID, Incarnation: h.incarnation, Sequence: h.sequence, At: h.now,
 		Intake: h.Intake(), Mode: h.cfg.Mode,
-		Enforcement: h.Enforcement(), Bypass: h.bypass.Until > 0,
+		Enforcement: h.Enforcement(), Ordered: h.ordered, Bypass: h.bypass.Until > 0,
 		Admittable: h.Admittable(), Standing: h.standing.ID != "",
 		Free: gate.Room(h.account()).Positive(), Limit: h.limit(), MaxAsk: h.maxAsk(),
 		CPUTotalMilli: h.cfg.CPUMilli, CPUFreeMilli: h.cfg.CPUMilli - h.cpu - h.ledger.CPUMilli(),

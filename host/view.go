@@ -27,7 +27,6 @@ type View struct {
 	Config       Config
 	Reading      pressure.Reading
 	Shut         pressure.Cause
-	Ordered      Enforcement // by an operator, beside what Config says
 	Waived       []Waived
 	Bypass       Bypass
 }
@@ -53,7 +52,7 @@ func (h *Host) View() View {
 		Account: h.account(), Reservations: h.ledger.Count(), Reopened: h.ledger.Reopened(), Standing: h.standing, Resident: h.resident,
 		Starting: h.starting, InLine: len(h.line), Config: h.cfg,
 		Reading: h.meter.reading, Shut: h.valve.Shut(),
-		Ordered: h.ordered, Waived: h.waivedNos(), Bypass: h.bypass,
+		Waived: h.waivedNos(), Bypass: h.bypass,
 	}
 	for _, s := range h.sandboxes {
 		v.Sandboxes = append(v.Sandboxes, *s)

@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/table"
@@ -55,6 +56,7 @@ func (c call) yes(a admission.Answer) (Outcome, error) {
 		adm.ExpiresAt = wireTime(a.Row.ReservedUntil)
 	}
 	if a.New {
+		adm.WouldRefuse = a.Would
 		g.admitted(c, a.Row)
 	}
 	return Outcome{Admission: &adm, New: a.New}, nil
@@ -243,7 +245,13 @@ func (g *Gateway) show(r pool.Row) api.Admission {
 	if r.Host != "" {
 		_, verdict, _ := g.link(r.Host)
 		a.Mode = api.ChargeMode(verdict.Mode.String())
+		if verdict.Enforcement == host.Shadow {
+			a.Enforcement = api.EnforcementShadow
+		}
 		a.ChargeMB = needOf(askOf(g.Fleet(), r), verdict.Mode)
+	}
+	if g.poolInShadow(r.Pool) {
+		a.Enforcement = api.EnforcementShadow
 	}
 	if r.Audience != "" {
 		a.LiveUntil = wireTime(r.LiveUntil)

@@ -60,6 +60,7 @@ type Gateway struct {
 	wakes       waker
 	stopping    chan struct{} // closed by Stop
 	sweep       sweeper
+	would       wouldBe
 	reports     reports
 	looks       chan struct{} // holds one while somebody wants the registry read
 	own         book          // of what hosts alone record

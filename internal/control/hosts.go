@@ -85,7 +85,7 @@ func (g *Gateway) observe(v host.Verdict) {
 // roomier says whether a host may take what it could not before: more memory (which an
 // opened intake shows as), or more of a dimension.
 func roomier(v, was *host.Verdict) bool {
-	if v.Admittable > was.Admittable {
+	if v.Admittable > was.Admittable || (v.Enforcement == host.Shadow && was.Enforcement != host.Shadow) {
 		return true
 	}
 	for i, d := range v.Dims {
@@ -97,12 +97,23 @@ func roomier(v, was *host.Verdict) bool {
 }
 
 func tableVerdict(v host.Verdict) table.Verdict {
-	return table.Verdict{
+	out := table.Verdict{
 		Host: v.Host, Incarnation: v.Incarnation, Sequence: v.Sequence,
 		Admittable: v.Admittable, Free: v.Free, Limit: v.Limit, MaxAsk: v.MaxAsk,
 		CPUFreeMilli: v.CPUFreeMilli, Intake: table.Intake(v.Intake), Mode: v.Mode,
 		StreamRestore: v.StreamRestore, Labels: v.Labels, Dims: v.Dims, Limits: v.Limits, Standing: v.Standing,
 	}
+	switch v.Enforcement {
+	case host.Shadow: // it takes whatever could ever fit there, past its line and its valve
+		out.Admittable, out.Dims, out.Standing = max(v.Admittable, v.MaxAsk), v.Limits, false
+		if v.Intake == host.IntakePressure {
+			out.Intake = table.Intake(host.IntakeOpen)
+		}
+	case host.Observe: // it promises nothing
+		out.Admittable, out.Intake = 0, table.Intake(host.IntakeCordoned)
+	case host.Enforce:
+	}
+	return out
 }
 
 // link returns a host's agent and the last frame heard of it; silent says that this was
@@ -250,6 +261,10 @@ func (t *tending) reconcile(ctx context.Context) {
 		t.ends[host.Ref{ID: e.ID, Epoch: e.Epoch}] = e
 	}
 	t.reconcileOwn(ctx, own, &held)
+	if len(held.Deeds) > 0 {
+		_, last, _ := g.link(t.link.ID())
+		t.audit(ctx, held.Deeds, last.At)
+	}
 	if err != nil {
 		return
 	}

@@ -17,6 +17,7 @@ type known struct {
 	why     map[string]string        // host -> why it is not connected, for people
 	begun   int64                    // readings that began
 	applied int64                    // the latest of them that was applied
+	orders  pool.Orders              // of operators, as last read
 	version int64                    // of the registry, when that one began
 }
 
@@ -42,12 +43,16 @@ func (g *Gateway) readRegistry(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the registry: %w", err)
 	}
+	orders, err := g.Store.Orders(ctx)
+	if err != nil {
+		return fmt.Errorf("read the orders of operators: %w", err)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if mine < g.known.applied {
 		return nil // a later one was faster
 	}
-	g.known.applied, g.known.version = mine, version
+	g.known.applied, g.known.version, g.known.orders = mine, version, orders
 	for i := range hosts {
 		g.enter(&hosts[i])
 	}
@@ -105,6 +110,9 @@ func (g *Gateway) stateOf(id string) HostState {
 // disobeys says whether a host's word is not what its state orders: it was not told yet, or by
 // an older word. Pressure is the valve's own business. g.mu must be held.
 func (g *Gateway) disobeys(v *host.Verdict) bool {
+	if g.known.applied > 0 && v.Ordered != g.orderedOf(v.Host) {
+		return true
+	}
 	h, ok := g.known.hosts[v.Host]
 	if !ok || h.State == registry.Buried {
 		return false
@@ -124,6 +132,14 @@ func (g *Gateway) toldIntake(ctx context.Context, id string) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
+	g.mu.Lock()
+	ordered, read := g.orderedOf(id), g.known.applied > 0
+	g.mu.Unlock()
+	if read {
+		if _, err := link.Do(ctx, host.SetEnforcement{To: ordered}); err != nil {
+			return false
+		}
+	}
 	answer, err := link.Do(ctx, host.SetIntake{Intake: orderOf(g.stateOf(id))})
 	if err != nil {
 		return false

@@ -19,7 +19,7 @@ import (
 func showHost(v host.View, wall time.Time) api.Host {
 	h := api.Host{
 		Limits: make([]api.Limit, 0, len(v.Limits)),
-		ID:     v.Config.ID, Mode: api.ChargeMode(v.Config.Mode.String()), Enforcement: api.EnforcementEnforce,
+		ID:     v.Config.ID, Mode: api.ChargeMode(v.Config.Mode.String()), Enforcement: api.Enforcement(v.Verdict.Enforcement.String()), WouldRefuse: wouldOf(v.Waived),
 		Intake: api.Intake(v.Verdict.Intake.String()), IntakeReason: string(v.Shut), BindingLimit: v.Binding,
 		FreeMB: v.Account.Free.FloorMiB(), HeadroomMB: v.Account.Headroom.CeilMiB(),
 		UnresidentMB: v.Account.Unresident.CeilMiB(), ReservedMB: v.Account.Reserved.CeilMiB(),
@@ -31,6 +31,10 @@ func showHost(v host.View, wall time.Time) api.Host {
 			Running: int64(v.Starting), Waiting: int64(v.InLine),
 			Max: int64(v.Config.MaxStarts), MaxWaiting: int64(v.Config.MaxWaitingStarts),
 		},
+	}
+	if v.Bypass.Until > 0 {
+		b := ShowBypass(&v)
+		h.Bypass = &b
 	}
 	for _, l := range v.Limits {
 		h.Limits = append(h.Limits, api.Limit{Name: l.Name, SizeMB: l.Size.FloorMiB(), UsedMB: l.Used.CeilMiB()})
@@ -51,7 +55,7 @@ func showSandbox(s host.Sandbox, chargeMB int64, now host.Instant, wall time.Tim
 	out := api.Sandbox{
 		ID: s.ID, Key: s.Identity.Key, Consumer: s.Identity.Consumer, Tenant: s.Identity.Tenant, Class: s.Ask.Class,
 		PID: int64(s.Process.Pid), ResidentMB: s.Usage.Resident.CeilMiB(), ChargeMB: chargeMB,
-		ConfiguredMB: s.Ask.Memory.CeilMiB(), Stateful: s.Ask.Stateful, State: api.SandboxState(s.Phase),
+		Waiver: string(s.Waiver), ConfiguredMB: s.Ask.Memory.CeilMiB(), Stateful: s.Ask.Stateful, State: api.SandboxState(s.Phase),
 	}
 	if s.Stopping {
 		out.State = api.SandboxStateEnding

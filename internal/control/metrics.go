@@ -16,6 +16,7 @@ import (
 // Metrics are what a replica counts. No key, tenant or sandbox id is a label.
 type Metrics struct {
 	Refusals       *prometheus.CounterVec
+	WouldRefuse    *prometheus.CounterVec
 	Admissions     *prometheus.CounterVec
 	ToSuccess      prometheus.Histogram
 	Rejections     *prometheus.CounterVec
@@ -29,6 +30,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plimsoll_refusals_total",
 			Help: "Refusals by reason; each reason is another page with another response, so they are never summed into one.",
+		}, []string{"reason", "pool", "class", "consumer"}),
+		WouldRefuse: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plimsoll_would_refuse_total",
+			Help: "Refusals that were only counted, because the pool, the quotas or the host are in shadow.",
 		}, []string{"reason", "pool", "class", "consumer"}),
 		Admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plimsoll_admissions_total",
@@ -52,7 +57,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "Store transitions whose outcome is unknown.",
 		}),
 	}
-	r.MustRegister(m.Refusals, m.Admissions, m.ToSuccess, m.Rejections, m.InvalidReports, m.StoreErrors)
+	r.MustRegister(m.Refusals, m.WouldRefuse, m.Admissions, m.ToSuccess, m.Rejections, m.InvalidReports, m.StoreErrors)
 	return m
 }
 

@@ -26,7 +26,7 @@ func (g *Gateway) drive(ctx context.Context, req admission.Request, pin table.Pi
 			go g.vacateDetached(context.WithoutCancel(ctx), *step.Detached)
 		}
 		if step.Effect.Do == admission.Reply {
-			return step.Effect.Reply
+			return d.show(step.Effect.Reply)
 		}
 		step = p.Step(g.Now(), d.perform(ctx, step.Effect))
 	}
@@ -40,6 +40,7 @@ type driving struct {
 	charge  table.Charge // of the host that is being asked
 	swept   bool
 	left    time.Duration // that the last promise is good for
+	would   []string      // what enforce would have said on the way
 }
 
 func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Event {
@@ -50,6 +51,7 @@ func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Eve
 	switch e.Do {
 	case admission.Claim:
 		c, err := store.Claim(ctx, d.req.Claim)
+		d.wouldHave(wouldCode(c.Would))
 		return admission.Claimed{Result: c, Failed: d.failed(err)}
 	case admission.Pick:
 		return d.pick(e)
@@ -188,6 +190,7 @@ func (d *driving) reserve(ctx context.Context, e admission.Effect) admission.Eve
 	}
 	g.observe(answer.Verdict)
 	d.left = answer.Until - answer.Verdict.At
+	d.wouldHave(string(answer.Would))
 	return admission.Reserved{Denial: answer.Denial}
 }
 

@@ -49,6 +49,10 @@ func (g *Gateway) showPool(l pool.Line, rows []pool.Row, who *config.Consumer) a
 		Classes: map[string]api.Occupancy{}, Consumers: map[string]api.Occupancy{},
 		ConfiguredCap: g.configuredCap(l.Name), Override: showOverride(l.Override), OutOfGate: g.reports.count(l.Name, g.Now()),
 	}
+	if l.Limits.Enforcement == pool.Shadow {
+		p.Enforcement = api.EnforcementShadow
+	}
+	p.WouldRefuse = g.would.of(l.Name)
 	if l.Limits.Audience != "" {
 		p.Placement, p.SlotTTLMS, p.TicketTTLMS = api.PlacementNone, l.Limits.SlotTTL.Milliseconds(), l.Limits.TicketTTL.Milliseconds()
 	}

@@ -113,7 +113,7 @@ func viewOf(v *host.View) *agentv1.View {
 		Standing:      &agentv1.Standing{Id: v.Standing.ID, Need: needOf(&v.Standing.Ask), NeedBytes: int64(v.Standing.Need), UntilNs: int64(v.Standing.Until)},
 		ResidentBytes: int64(v.Resident), CommittedBytes: int64(v.Committed), Starting: int64(v.Starting), InLine: int64(v.InLine),
 		Settings: settingsOf(&v.Config), Reading: readingOf(v.Reading), Shut: string(v.Shut),
-		Ordered: int32(v.Ordered), Bypass: bypassOf(v.Bypass),
+		Bypass: bypassOf(v.Bypass),
 	}
 	for _, w := range v.Waived {
 		out.Waived = append(out.Waived, &agentv1.Waived{Denial: string(w.Denial), N: w.N})
@@ -142,7 +142,7 @@ func viewFrom(v *agentv1.View, verdict host.Verdict) host.View {
 		Resident: gate.Bytes(v.GetResidentBytes()), Committed: gate.Bytes(v.GetCommittedBytes()),
 		Starting: int(v.GetStarting()), InLine: int(v.GetInLine()),
 		Config: settingsFrom(v.GetSettings()), Reading: readingFrom(v.GetReading()), Shut: pressure.Cause(v.GetShut()),
-		Ordered: host.Enforcement(small(v.GetOrdered())), Bypass: bypassFrom(v.GetBypass()),
+		Bypass: bypassFrom(v.GetBypass()),
 	}
 	for _, w := range v.GetWaived() {
 		out.Waived = append(out.Waived, host.Waived{Denial: host.Denial(w.GetDenial()), N: w.GetN()})

@@ -41,7 +41,7 @@ func (s *speaker) verdict(v *host.Verdict) *agentv1.Verdict {
 		Stamp: stampOf(v), Intake: int32(v.Intake), AdmittableBytes: int64(v.Admittable), Standing: v.Standing,
 		FreeBytes: int64(v.Free), LimitBytes: int64(v.Limit), MaxAskBytes: int64(v.MaxAsk),
 		CpuTotalMilli: v.CPUTotalMilli, CpuFreeMilli: v.CPUFreeMilli, Left: dimensionsOf(v.Dims),
-		Enforcement: int32(v.Enforcement), Bypass: v.Bypass,
+		Enforcement: int32(v.Enforcement), Ordered: int32(v.Ordered), Bypass: v.Bypass,
 	}
 	now := facts{mode: v.Mode, streamRestore: v.StreamRestore, labels: v.Labels, limits: v.Limits}
 	if s.said == nil || !s.said.equal(&now) {
@@ -78,7 +78,7 @@ func (l *listener) verdict(v *agentv1.Verdict) host.Verdict {
 		Intake: host.Intake(small(v.GetIntake())), Admittable: gate.Bytes(v.GetAdmittableBytes()), Standing: v.GetStanding(),
 		Free: gate.Bytes(v.GetFreeBytes()), Limit: gate.Bytes(v.GetLimitBytes()), MaxAsk: gate.Bytes(v.GetMaxAskBytes()),
 		CPUTotalMilli: v.GetCpuTotalMilli(), CPUFreeMilli: v.GetCpuFreeMilli(), Dims: dimensionsFrom(v.GetLeft()),
-		Enforcement: host.Enforcement(small(v.GetEnforcement())), Bypass: v.GetBypass(),
+		Enforcement: host.Enforcement(small(v.GetEnforcement())), Ordered: host.Enforcement(small(v.GetOrdered())), Bypass: v.GetBypass(),
 		Mode: l.facts.mode, StreamRestore: l.facts.streamRestore, Labels: l.facts.labels, Limits: l.facts.limits,
 	}
 }

@@ -33,6 +33,21 @@ func (h handlers) ResumePool(ctx context.Context, q ResumePoolRequestObject) (Re
 	return ResumePool200JSONResponse(change), err
 }
 
+func (h handlers) GetMode(ctx context.Context, _ GetModeRequestObject) (GetModeResponseObject, error) {
+	report, err := h.gateway.Mode(ctx, caller(ctx))
+	return GetMode200JSONResponse(report), err
+}
+
+func (h handlers) SetMode(ctx context.Context, q SetModeRequestObject) (SetModeResponseObject, error) {
+	report, err := h.gateway.SetMode(ctx, caller(ctx), *q.Body)
+	return SetMode200JSONResponse(report), err
+}
+
+func (h handlers) BypassHost(ctx context.Context, q BypassHostRequestObject) (BypassHostResponseObject, error) {
+	b, err := h.gateway.BypassHost(ctx, caller(ctx), q.ID, *q.Body)
+	return BypassHost200JSONResponse(b), err
+}
+
 func (h handlers) GetConfig(ctx context.Context, q GetConfigRequestObject) (GetConfigResponseObject, error) {
 	var c api.ConfigDocument
 	var err error

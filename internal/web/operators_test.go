@@ -22,6 +22,7 @@ var mayCall = map[string]string{
 	"listHosts": "operator", "getHost": "operator", "getConfig": "operator", "listConfigs": "operator", "listDeeds": "operator",
 	"listReplicas": "operator", "overridePool": "operator", "reconcile": "operator", "holdPool": "operator", "resumePool": "operator",
 	"putConfig": "admin", "getAudienceKey": "admin",
+	"getMode": "operator", "setMode": "operator", "bypassHost": "operator",
 	"cordonHost": "operator", "uncordonHost": "operator", "drainHost": "operator", "buryHost": "operator",
 	"listJoinTokens": "admin", "createJoinToken": "admin", "revokeJoinToken": "admin", "joinHost": "nobody", "registerHost": "host",
 	"redeemTicket": "substrate", "verifyTicket": "substrate", "reportRunning": "substrate",
@@ -41,6 +42,7 @@ func atPath(path string) string {
 var bodies = map[string]string{
 	"createAdmission": `{"key":"k","class":"chrome"}`, "putConfig": `{"generation":0,"document":"x"}`,
 	"overridePool": `{"cap":1,"for_ms":60000,"reason":"test"}`, "holdPool": `{"reason":"test"}`, "resumePool": `{"reason":"test"}`,
+	"setMode": `{"mode":"shadow","scope":"pool","name":"nowhere","reason":"test"}`, "bypassHost": `{"for_ms":0,"reason":"test"}`,
 	"reconcile": `{"dry_run":true}`, "cordonHost": `{}`, "uncordonHost": `{}`, "drainHost": `{"reason":"test"}`, "buryHost": `{"reason":"test"}`, "createJoinToken": `{}`, "redeemTicket": `{"ticket":"x"}`, "verifyTicket": `{"ticket":"x"}`, "reportRunning": `{"running":[]}`,
 }
 

@@ -67,6 +67,9 @@ type ServerInterface interface {
 	// BuryHost Say that nothing runs on a host any more
 	// (POST /v1/hosts/{id}/bury)
 	BuryHost(w http.ResponseWriter, r *http.Request, id Name)
+	// BypassHost Let a host boot without tickets for a while
+	// (POST /v1/hosts/{id}/bypass)
+	BypassHost(w http.ResponseWriter, r *http.Request, id Name)
 	// CordonHost Let a host take nothing new
 	// (POST /v1/hosts/{id}/cordon)
 	CordonHost(w http.ResponseWriter, r *http.Request, id Name)
@@ -91,6 +94,12 @@ type ServerInterface interface {
 	// RevokeJoinToken Make a join token void
 	// (DELETE /v1/join-tokens/{id})
 	RevokeJoinToken(w http.ResponseWriter, r *http.Request, id Name)
+	// GetMode What is enforced, and what is only counted
+	// (GET /v1/mode)
+	GetMode(w http.ResponseWriter, r *http.Request)
+	// SetMode Take something out of force, or put it back
+	// (POST /v1/mode)
+	SetMode(w http.ResponseWriter, r *http.Request)
 	// ListPools List the pools with their caps and who holds their slots
 	// (GET /v1/pools)
 	ListPools(w http.ResponseWriter, r *http.Request)
@@ -614,6 +623,32 @@ func (siw *ServerInterfaceWrapper) BuryHost(w http.ResponseWriter, r *http.Reque
 	handler.ServeHTTP(w, r)
 }
 
+// BypassHost operation middleware
+func (siw *ServerInterfaceWrapper) BypassHost(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.BypassHost(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // CordonHost operation middleware
 func (siw *ServerInterfaceWrapper) CordonHost(w http.ResponseWriter, r *http.Request) {
 
@@ -777,6 +812,34 @@ func (siw *ServerInterfaceWrapper) RevokeJoinToken(w http.ResponseWriter, r *htt
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.RevokeJoinToken(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetMode operation middleware
+func (siw *ServerInterfaceWrapper) GetMode(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetMode(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SetMode operation middleware
+func (siw *ServerInterfaceWrapper) SetMode(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SetMode(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1121,6 +1184,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/tickets:redeem", wrapper.RedeemTicket)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/tickets:verify", wrapper.VerifyTicket)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/audiences/{name}/key", wrapper.GetAudienceKey)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/mode", wrapper.GetMode)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/mode", wrapper.SetMode)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts/{id}/bypass", wrapper.BypassHost)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/config", wrapper.GetConfig)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/config", wrapper.PutConfig)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/configs", wrapper.ListConfigs)
@@ -2917,6 +2983,140 @@ func (response BuryHostdefaultApplicationProblemPlusJSONResponse) VisitBuryHostR
 	return err
 }
 
+type BypassHostRequestObject struct {
+	ID   Name `json:"id"`
+	Body *BypassHostJSONRequestBody
+}
+
+type BypassHostResponseObject interface {
+	VisitBypassHostResponse(w http.ResponseWriter) error
+}
+
+type BypassHost200JSONResponse Bypass
+
+func (response BypassHost200JSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHost400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response BypassHost400ApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHost401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response BypassHost401ApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHost403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response BypassHost403ApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHost404ApplicationProblemPlusJSONResponse Problem
+
+func (response BypassHost404ApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHost413ApplicationProblemPlusJSONResponse Problem
+
+func (response BypassHost413ApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHost503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response BypassHost503ApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHostdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response BypassHostdefaultApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CordonHostRequestObject struct {
 	ID   Name `json:"id"`
 	Body *CordonHostJSONRequestBody
@@ -3908,6 +4108,241 @@ type RevokeJoinTokendefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RevokeJoinTokendefaultApplicationProblemPlusJSONResponse) VisitRevokeJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetModeRequestObject struct {
+}
+
+type GetModeResponseObject interface {
+	VisitGetModeResponse(w http.ResponseWriter) error
+}
+
+type GetMode200JSONResponse ModeReport
+
+func (response GetMode200JSONResponse) VisitGetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMode401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response GetMode401ApplicationProblemPlusJSONResponse) VisitGetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMode403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response GetMode403ApplicationProblemPlusJSONResponse) VisitGetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMode503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response GetMode503ApplicationProblemPlusJSONResponse) VisitGetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetModedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetModedefaultApplicationProblemPlusJSONResponse) VisitGetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetModeRequestObject struct {
+	Body *SetModeJSONRequestBody
+}
+
+type SetModeResponseObject interface {
+	VisitSetModeResponse(w http.ResponseWriter) error
+}
+
+type SetMode200JSONResponse ModeReport
+
+func (response SetMode200JSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response SetMode400ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response SetMode401ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response SetMode403ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode404ApplicationProblemPlusJSONResponse Problem
+
+func (response SetMode404ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode409ApplicationProblemPlusJSONResponse Problem
+
+func (response SetMode409ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode413ApplicationProblemPlusJSONResponse Problem
+
+func (response SetMode413ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response SetMode503ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetModedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetModedefaultApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -5122,6 +5557,9 @@ type StrictServerInterface interface {
 	// BuryHost Say that nothing runs on a host any more
 	// (POST /v1/hosts/{id}/bury)
 	BuryHost(ctx context.Context, request BuryHostRequestObject) (BuryHostResponseObject, error)
+	// BypassHost Let a host boot without tickets for a while
+	// (POST /v1/hosts/{id}/bypass)
+	BypassHost(ctx context.Context, request BypassHostRequestObject) (BypassHostResponseObject, error)
 	// CordonHost Let a host take nothing new
 	// (POST /v1/hosts/{id}/cordon)
 	CordonHost(ctx context.Context, request CordonHostRequestObject) (CordonHostResponseObject, error)
@@ -5146,6 +5584,12 @@ type StrictServerInterface interface {
 	// RevokeJoinToken Make a join token void
 	// (DELETE /v1/join-tokens/{id})
 	RevokeJoinToken(ctx context.Context, request RevokeJoinTokenRequestObject) (RevokeJoinTokenResponseObject, error)
+	// GetMode What is enforced, and what is only counted
+	// (GET /v1/mode)
+	GetMode(ctx context.Context, request GetModeRequestObject) (GetModeResponseObject, error)
+	// SetMode Take something out of force, or put it back
+	// (POST /v1/mode)
+	SetMode(ctx context.Context, request SetModeRequestObject) (SetModeResponseObject, error)
 	// ListPools List the pools with their caps and who holds their slots
 	// (GET /v1/pools)
 	ListPools(ctx context.Context, request ListPoolsRequestObject) (ListPoolsResponseObject, error)
@@ -5651,6 +6095,39 @@ func (sh *strictHandler) BuryHost(w http.ResponseWriter, r *http.Request, id Nam
 	}
 }
 
+// BypassHost operation middleware
+func (sh *strictHandler) BypassHost(w http.ResponseWriter, r *http.Request, id Name) {
+	var request BypassHostRequestObject
+
+	request.ID = id
+
+	var body BypassHostJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.BypassHost(ctx, request.(BypassHostRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "BypassHost")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(BypassHostResponseObject); ok {
+		if err := validResponse.VisitBypassHostResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // CordonHost operation middleware
 func (sh *strictHandler) CordonHost(w http.ResponseWriter, r *http.Request, id Name) {
 	var request CordonHostRequestObject
@@ -5888,6 +6365,61 @@ func (sh *strictHandler) RevokeJoinToken(w http.ResponseWriter, r *http.Request,
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(RevokeJoinTokenResponseObject); ok {
 		if err := validResponse.VisitRevokeJoinTokenResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetMode operation middleware
+func (sh *strictHandler) GetMode(w http.ResponseWriter, r *http.Request) {
+	var request GetModeRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetMode(ctx, request.(GetModeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetMode")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetModeResponseObject); ok {
+		if err := validResponse.VisitGetModeResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SetMode operation middleware
+func (sh *strictHandler) SetMode(w http.ResponseWriter, r *http.Request) {
+	var request SetModeRequestObject
+
+	var body SetModeJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SetMode(ctx, request.(SetModeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetMode")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SetModeResponseObject); ok {
+		if err := validResponse.VisitSetModeResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

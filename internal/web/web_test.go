@@ -257,6 +257,7 @@ func TestEveryCode(t *testing.T) {
 	t.Run("tickets", TestTicketReasons)
 	t.Run("joining", TestJoining)
 	t.Run("states", TestHostStates)
+	t.Run("modes", TestModes)
 	for _, m := range api.Table() {
 		if !everySeen[m.Code] {
 			t.Errorf("%s was never said", m.Code)

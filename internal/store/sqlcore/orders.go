@@ -48,7 +48,7 @@ func (l *loader) writeOrders(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return nil
+	return l.moved(ctx) // replicas read the orders with the registry
 }
 
 // Orders returns those that stand.

@@ -1914,6 +1914,7 @@ type Verdict struct {
 	Left            []*Dimension           `protobuf:"bytes,10,rep,name=left,proto3" json:"left,omitempty"`
 	Enforcement     int32                  `protobuf:"varint,12,opt,name=enforcement,proto3" json:"enforcement,omitempty"`
 	Bypass          bool                   `protobuf:"varint,13,opt,name=bypass,proto3" json:"bypass,omitempty"`
+	Ordered         int32                  `protobuf:"varint,14,opt,name=ordered,proto3" json:"ordered,omitempty"`
 	Facts           *Facts                 `protobuf:"bytes,11,opt,name=facts,proto3" json:"facts,omitempty"` // absent: as they were last said on this stream
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -2031,6 +2032,13 @@ func (x *Verdict) GetBypass() bool {
 		return x.Bypass
 	}
 	return false
+}
+
+func (x *Verdict) GetOrdered() int32 {
+	if x != nil {
+		return x.Ordered
+	}
+	return 0
 }
 
 func (x *Verdict) GetFacts() *Facts {
@@ -2622,9 +2630,8 @@ type View struct {
 	Settings        *Settings              `protobuf:"bytes,15,opt,name=settings,proto3" json:"settings,omitempty"`
 	Reading         *Reading               `protobuf:"bytes,16,opt,name=reading,proto3" json:"reading,omitempty"`
 	Shut            string                 `protobuf:"bytes,17,opt,name=shut,proto3" json:"shut,omitempty"`
-	Ordered         int32                  `protobuf:"varint,18,opt,name=ordered,proto3" json:"ordered,omitempty"`
-	Waived          []*Waived              `protobuf:"bytes,19,rep,name=waived,proto3" json:"waived,omitempty"`
-	Bypass          *Bypass                `protobuf:"bytes,20,opt,name=bypass,proto3" json:"bypass,omitempty"`
+	Waived          []*Waived              `protobuf:"bytes,18,rep,name=waived,proto3" json:"waived,omitempty"`
+	Bypass          *Bypass                `protobuf:"bytes,19,opt,name=bypass,proto3" json:"bypass,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2776,13 +2783,6 @@ func (x *View) GetShut() string {
 		return x.Shut
 	}
 	return ""
-}
-
-func (x *View) GetOrdered() int32 {
-	if x != nil {
-		return x.Ordered
-	}
-	return 0
 }
 
 func (x *View) GetWaived() []*Waived {
@@ -3510,7 +3510,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"1\n" +
 	"\x05Label\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xe6\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x80\x04\n" +
 	"\aVerdict\x12.\n" +
 	"\x05stamp\x18\x01 \x01(\v2\x18.plimsoll.agent.v1.StampR\x05stamp\x12\x16\n" +
 	"\x06intake\x18\x02 \x01(\x05R\x06intake\x12)\n" +
@@ -3526,7 +3526,8 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x04left\x18\n" +
 	" \x03(\v2\x1c.plimsoll.agent.v1.DimensionR\x04left\x12 \n" +
 	"\venforcement\x18\f \x01(\x05R\venforcement\x12\x16\n" +
-	"\x06bypass\x18\r \x01(\bR\x06bypass\x12.\n" +
+	"\x06bypass\x18\r \x01(\bR\x06bypass\x12\x18\n" +
+	"\aordered\x18\x0e \x01(\x05R\aordered\x12.\n" +
 	"\x05facts\x18\v \x01(\v2\x18.plimsoll.agent.v1.FactsR\x05facts\"\xaa\x01\n" +
 	"\x05Facts\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\x05R\x04mode\x12%\n" +
@@ -3581,7 +3582,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"superseded\x18\x14 \x01(\bR\n" +
 	"superseded\x12!\n" +
 	"\fcharge_bytes\x18\x15 \x01(\x03R\vchargeBytes\x12\x16\n" +
-	"\x06waiver\x18\x16 \x01(\tR\x06waiver\"\xa5\x06\n" +
+	"\x06waiver\x18\x16 \x01(\tR\x06waiver\"\x8b\x06\n" +
 	"\x04View\x120\n" +
 	"\x06limits\x18\x01 \x03(\v2\x18.plimsoll.agent.v1.LimitR\x06limits\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\tR\abinding\x12\x1d\n" +
@@ -3601,10 +3602,9 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\ain_line\x18\x0e \x01(\x03R\x06inLine\x127\n" +
 	"\bsettings\x18\x0f \x01(\v2\x1b.plimsoll.agent.v1.SettingsR\bsettings\x124\n" +
 	"\areading\x18\x10 \x01(\v2\x1a.plimsoll.agent.v1.ReadingR\areading\x12\x12\n" +
-	"\x04shut\x18\x11 \x01(\tR\x04shut\x12\x18\n" +
-	"\aordered\x18\x12 \x01(\x05R\aordered\x121\n" +
-	"\x06waived\x18\x13 \x03(\v2\x19.plimsoll.agent.v1.WaivedR\x06waived\x121\n" +
-	"\x06bypass\x18\x14 \x01(\v2\x19.plimsoll.agent.v1.BypassR\x06bypass\".\n" +
+	"\x04shut\x18\x11 \x01(\tR\x04shut\x121\n" +
+	"\x06waived\x18\x12 \x03(\v2\x19.plimsoll.agent.v1.WaivedR\x06waived\x121\n" +
+	"\x06bypass\x18\x13 \x01(\v2\x19.plimsoll.agent.v1.BypassR\x06bypass\".\n" +
 	"\x06Waived\x12\x16\n" +
 	"\x06denial\x18\x01 \x01(\tR\x06denial\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"~\n" +
