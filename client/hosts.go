@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net/http"
 	"net/url"
 	"time"
@@ -55,4 +57,26 @@ func (c *Client) JoinTokens(ctx context.Context) (*api.JoinTokenList, error) {
 // RevokeJoinToken makes an unused one void.
 func (c *Client) RevokeJoinToken(ctx context.Context, id string) (*api.JoinToken, error) {
 	return send[api.JoinToken](ctx, c, http.MethodDelete, "/v1/join-tokens/"+url.PathEscape(id), nil)
+}
+
+// WithAuthority trusts servers whose certificate one of these authorities signed, and no
+// others: for a control plane with an authority of its own.
+func WithAuthority(pool *x509.CertPool) Option {
+	return func(c *Client) {
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool}
+		c.http = &http.Client{Transport: transport, CheckRedirect: stayHere}
+	}
+}
+
+// JoinHost registers a host by a join token, which it uses up, and returns the host's
+// credential. It is asked without a token of the caller's.
+func (c *Client) JoinHost(ctx context.Context, q api.HostJoinRequest) (*api.HostJoined, error) {
+	return send[api.HostJoined](ctx, c, http.MethodPost, "/v1/hosts:join", q)
+}
+
+// RegisterHost says where a host's agent listens, and begins or goes on with its life. The
+// client's token is the host's credential.
+func (c *Client) RegisterHost(ctx context.Context, id string, q api.HostRegistration) (*api.HostRegistered, error) {
+	return send[api.HostRegistered](ctx, c, http.MethodPost, hostPath(id, "register"), q)
 }

@@ -7,6 +7,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ type Config struct {
 	// Show says a view of the host to whoever asks at the boot seam; nil: nobody is told.
 	Show func(v host.View, wall time.Time) api.Host
 	Log  *slog.Logger
+	// Incarnation is the life that the registry says this is; zero: as the state has it.
+	Incarnation int64
 }
 
 // Agent is one host's agent. Its methods may be called from any goroutine while Run runs.
@@ -90,8 +93,8 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	incarnation := log.head.Incarnation
-	if fresh || incarnation == 0 {
+	incarnation := cmp.Or(cfg.Incarnation, log.head.Incarnation)
+	if cfg.Incarnation == 0 && (fresh || incarnation == 0) {
 		if incarnation, err = cfg.Register(ctx, cfg.Host.ID); err != nil {
 			err = fmt.Errorf("register host %s: %w", cfg.Host.ID, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"strings"
 )
 
@@ -46,13 +47,13 @@ func (r *report) checkAgent(l *Local) {
 	if a.Advertise != "" && (listenFault(a.Advertise) != "" || strings.HasPrefix(a.Advertise, ":")) {
 		r.relation([]string{"agent.advertise"}, "%q is no address; write host:port as replicas reach it, as in 10.0.0.7:7071", short(a.Advertise))
 	}
-	for i, url := range a.Replicas {
+	for i, replica := range a.Replicas {
 		path := []string{fmt.Sprintf("agent.replicas[%d]", i), "agent.replicas"}
 		switch {
-		case !isAddress(url):
-			r.relation(path, "%q is no address of an API; write it as in https://10.0.0.1:7070", short(url))
-		case l.TLS == nil && strings.HasPrefix(url, "http:") && beyondLoopback(strings.TrimPrefix(strings.TrimRight(url, "/"), "http://")):
-			r.relation(path, "%q is beyond this machine, and the host's credential would travel in the clear; use https:// and set tls.ca", short(url))
+		case !isAddress(replica):
+			r.relation(path, "%q is no address of an API; write it as in https://10.0.0.1:7070", short(replica))
+		case InClear(replica):
+			r.relation(path, "%q is beyond this machine, and the host's credential would travel in the clear; use https:// and set tls.ca", short(replica))
 		}
 	}
 	if a.JoinTokenFile != "" && !isAbsolute(a.JoinTokenFile) {
@@ -69,6 +70,13 @@ func beyondLoopback(address string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return host != "localhost" && (err != nil || !ip.IsLoopback())
+}
+
+// InClear says whether what is sent to an address of an API would leave this machine
+// unencrypted.
+func InClear(address string) bool {
+	u, err := url.Parse(address)
+	return err != nil || u.Scheme != "https" && beyondLoopback(u.Host)
 }
 
 func prefixOf(s string) (netip.Prefix, error) {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -53,6 +54,7 @@ type Server struct {
 	ServerOptions
 	unproven chan struct{} // a token for each stream that has proved nothing yet
 	live     sync.WaitGroup
+	proved   atomic.Int64 // streams that are served
 }
 
 // Bounds of the streams at once. A replica needs one.
@@ -66,6 +68,9 @@ func NewServer(o ServerOptions) *Server {
 	o.pace = o.pace.orDefault()
 	return &Server{ServerOptions: o, unproven: make(chan struct{}, maxUnproven)}
 }
+
+// Connected is how many replicas are.
+func (s *Server) Connected() int { return int(s.proved.Load()) }
 
 // Serve answers replicas until ctx ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
@@ -159,6 +164,8 @@ func (s *Server) Stream(ctx context.Context, stream *connect.BidiStream[agentv1.
 		return err
 	}
 	s.Log.Info("a replica is connected", "replica", replica, "peer", stream.Peer().Addr)
+	s.proved.Add(1)
+	defer s.proved.Add(-1)
 	err = s.serve(ctx, conn, stream)
 	s.Log.Info("a replica is gone", "replica", replica, "why", err)
 	return connect.NewError(connect.CodeAborted, err)

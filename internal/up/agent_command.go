@@ -24,11 +24,17 @@ Redeem, Track and Done (Go: client/boot), or with plimsoll gate. Root may reserv
 agent's own user, and the group that host.reserve_group names; whoever has a ticket may
 boot with it. Sandboxes outlive it: the next start re-adopts them.
 
+With agent.replicas it registers at any of them that answers, and all of them dial it at
+agent.listen. The first start joins with the token in the file that agent.join_token_file
+names (plimsoll host token makes one), or PLIMSOLL_AGENT_JOIN_TOKEN_FILE. Later starts need
+no replica: what it remembers runs and boots while it looks for one.
+
 With --observe it only measures what runs, found by cgroup parent or by a pattern, whoever
 started it, and plimsoll observe shows what each mode would hold of it. It writes nothing
 outside its data directory, and signals, moves, limits and scores nothing.`,
 		Example: `  plimsoll agent
   plimsoll agent --config plimsoll.yaml
+  plimsoll config example --agent > agent.yaml && plimsoll agent --config agent.yaml
   PLIMSOLL_HOST_BUDGET=4GiB plimsoll agent --data-dir ./state
   plimsoll agent --observe --match 'firecracker|qemu-system'
   plimsoll agent --observe --cgroup-parent /machine.slice --default-size 2GiB`,
@@ -48,7 +54,7 @@ outside its data directory, and signals, moves, limits and scores nothing.`,
 			if o.File.Local.Host == nil {
 				return errors.New("the configuration has no host section, so there is nothing for an agent to watch; add host: {}")
 			}
-			return RunAlone(c.Context(), o)
+			return RunAgent(c.Context(), o)
 		},
 	}
 	c.Flags().StringVar(&f.path, "config", "", "configuration `file`; see plimsoll config example")

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/control"
+	"github.com/plimsoll-project/plimsoll/internal/link"
 	"github.com/plimsoll-project/plimsoll/internal/web"
 )
 
@@ -35,6 +36,17 @@ func (u *Up) assemble(ctx context.Context) error {
 		return err
 	}
 	u.metrics.MustRegister(u.gateway.Gauges())
+	identity, err := identityOf(&u.File.Local)
+	if err != nil {
+		return err
+	}
+	u.dialer = link.NewDialer(link.DialerOptions{
+		Replica: u.replicaID, Version: u.Version, Keys: u.secrets.keys, Allow: u.File.Local.AllowedAgents(), TLS: identity,
+		Acknowledged: u.presence.again,
+	})
+	if err := u.keys.use(u.dialer.SetKeys); err != nil { // who verifies comes before who mints
+		return err
+	}
 	if err := u.keys.use(u.gateway.SetKeys); err != nil {
 		return err
 	}
@@ -86,6 +98,7 @@ func (u *Up) startReplica(ctx, late context.Context, parts *errgroup.Group) {
 	}
 	parts.Go(func() error { u.gateway.SweepUntil(late); return nil })
 	parts.Go(func() error { u.gateway.PulseUntil(late); return nil })
+	parts.Go(func() error { u.gateway.Follow(late, u.dialer); return nil })
 	parts.Go(func() error { u.attestUntil(ctx); return nil })
 	u.front.open((&web.Server{Gateway: u.gateway, Metrics: u.metrics, Log: u.Log}).Handler(), u.gateway.Stop)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/discover"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
+	"github.com/plimsoll-project/plimsoll/internal/link"
 )
 
 // Options are what the command line adds to the file.
@@ -47,6 +48,7 @@ type Up struct {
 
 	// Of the replica.
 	gateway *control.Gateway
+	dialer  *link.Dialer
 	metrics *prometheus.Registry
 	noted   bool // the note for other commands is ours
 
