@@ -254,13 +254,17 @@ func (j *joined) announceJoined(ctx context.Context) error {
 		return err
 	}
 	j.noted = true
-	fmt.Fprintf(j.Out, `plimsoll %s: the agent of host %s
+	fmt.Fprintf(j.Out, `plimsoll %s is up: the agent of host %s
 
   may promise %s: %s free under the limit %q, less %s of headroom, %s admission
   replicas    reach it at %s; it registers at %v
   boot seam   %s
 
+Try, in another terminal:
+
+  plimsoll %shost show
+
 `, j.Version, v.Config.ID, v.Verdict.Admittable, v.Account.Free, v.Binding, v.Account.Headroom, v.Config.Mode,
-		j.enrolment.endpoint, local.Agent.Replicas, local.AgentSocket())
+		j.enrolment.endpoint, local.Agent.Replicas, local.AgentSocket(), j.dataDirFlag())
 	return nil
 }
