@@ -80,8 +80,3 @@ func (c *Client) JoinHost(ctx context.Context, q api.HostJoinRequest) (*api.Host
 func (c *Client) RegisterHost(ctx context.Context, id string, q api.HostRegistration) (*api.HostRegistered, error) {
 	return send[api.HostRegistered](ctx, c, http.MethodPost, hostPath(id, "register"), q)
 }
-
-// IssueJoinToken makes a token by which one host may join once. Only admins may.
-func (c *Client) IssueJoinToken(ctx context.Context, q api.JoinTokenRequest) (*api.JoinTokenMade, error) {
-	return send[api.JoinTokenMade](ctx, c, http.MethodPost, "/v1/join-tokens", q)
-}

@@ -37,7 +37,7 @@ func agentOf(t *testing.T, id string, replicas ...*site) *site {
 		all = append(all, fmt.Sprintf("http://127.0.0.1:%d", r.port))
 	}
 	a.set("PLIMSOLL_AGENT_REPLICAS", strings.Join(all, ","))
-	token, err := replicas[0].client().IssueJoinToken(within(t, 10*time.Second), api.JoinTokenRequest{Host: id})
+	token, err := replicas[0].client().CreateJoinToken(within(t, 10*time.Second), id, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
