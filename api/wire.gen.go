@@ -247,6 +247,27 @@ func (e OutOfGateWhy) Valid() bool {
 	}
 }
 
+// Defines values for Outcome.
+const (
+	OutcomeFailed Outcome = "failed"
+	OutcomeFitted Outcome = "fitted"
+	OutcomeOom    Outcome = "oom"
+)
+
+// Valid indicates whether the value is a known member of the Outcome enum.
+func (e Outcome) Valid() bool {
+	switch e {
+	case OutcomeFailed:
+		return true
+	case OutcomeFitted:
+		return true
+	case OutcomeOom:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Placement.
 const (
 	PlacementHost Placement = "host"
@@ -391,6 +412,24 @@ func (e WaitingFor) Valid() bool {
 	case WaitingForQuota:
 		return true
 	case WaitingForSlot:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for YesNo.
+const (
+	YesNoNo  YesNo = "no"
+	YesNoYes YesNo = "yes"
+)
+
+// Valid indicates whether the value is a known member of the YesNo enum.
+func (e YesNo) Valid() bool {
+	switch e {
+	case YesNoNo:
+		return true
+	case YesNoYes:
 		return true
 	default:
 		return false
@@ -577,6 +616,51 @@ type AdmissionRequest struct {
 // `slot_ttl`), `evicted` (reclaimed by its host), `lost` (its host died).
 type AdmissionState string
 
+// Admittable defines model for Admittable.
+type Admittable struct {
+	// AdmittableMB What it can still promise, MiB; 0 while its intake is not open.
+	AdmittableMB int64 `json:"admittable_mb"`
+
+	// Candidate Whether we would place something there now; with a class, one of that.
+	Candidate bool `json:"candidate"`
+
+	// Fits With a class: how many more of it the memory holds.
+	Fits *int64 `json:"fits,omitempty"`
+
+	// HeardMSAgo Age of its newest word; absent if it was not heard yet.
+	HeardMSAgo *int64 `json:"heard_ms_ago,omitempty"`
+	ID         string `json:"id"`
+
+	// Intake Whether the host takes more, and if not, why: `pressure` opens again by itself, `cordoned` and
+	// `draining` are an operator's word.
+	Intake Intake `json:"intake"`
+
+	// Mode What a stateless sandbox is charged on its host: `working-set` what is resident, and at least its
+	// reserve; `committed` what was configured. Stateful ones are always charged what was configured.
+	Mode ChargeMode `json:"mode"`
+
+	// NeedMB With a class: what one of it takes here, MiB.
+	NeedMB int64 `json:"need_mb,omitempty"`
+
+	// Stamp Of a host's word. The highest is the newest, by incarnation first.
+	Stamp Stamp `json:"stamp"`
+
+	// State What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
+	// `buried`: nothing runs there, and it has to join anew.
+	State HostState `json:"state"`
+
+	// WhyNot Why it is no candidate, in a word, as in silent or no_room.
+	WhyNot string `json:"why_not,omitempty"`
+}
+
+// AdmittableList defines model for AdmittableList.
+type AdmittableList struct {
+	// At When this was read.
+	At    time.Time    `json:"at"`
+	Class string       `json:"class,omitempty"`
+	Hosts []Admittable `json:"hosts"`
+}
+
 // AudienceKey defines model for AudienceKey.
 type AudienceKey struct {
 	// ID The root that it was derived from.
@@ -638,6 +722,86 @@ type CapInForce struct {
 // ChargeMode What a stateless sandbox is charged on its host: `working-set` what is resident, and at least its
 // reserve; `committed` what was configured. Stateful ones are always charged what was configured.
 type ChargeMode string
+
+// ComparedDecision defines model for ComparedDecision.
+type ComparedDecision struct {
+	// AdmittableMB What the host had said.
+	AdmittableMB int64     `json:"admittable_mb"`
+	At           time.Time `json:"at"`
+	Class        string    `json:"class,omitempty"`
+
+	// HeardMSBefore How old that word was, ms.
+	HeardMSBefore int64  `json:"heard_ms_before"`
+	Host          string `json:"host"`
+	Intake        string `json:"intake"`
+	Key           string `json:"key"`
+	NeedMB        int64  `json:"need_mb"`
+
+	// Outcome What came of a yes. `fitted`: it booted and had its memory. `failed`: it did not boot, or was moved
+	// away, for want of room. `oom`: the kernel, or the host, killed it or another for memory.
+	Outcome Outcome `json:"outcome,omitempty"`
+
+	// SetAsideMB What we took off that for their earlier yeses there within 60 s.
+	SetAsideMB int64 `json:"set_aside_mb"`
+
+	// Stamp Of a host's word. The highest is the newest, by incarnation first.
+	Stamp Stamp `json:"stamp"`
+
+	// They What a scheduler says of one host.
+	They YesNo `json:"they"`
+
+	// We What a scheduler says of one host.
+	We YesNo `json:"we"`
+
+	// WhyNot Why we would have said no, in a word.
+	WhyNot string `json:"why_not,omitempty"`
+}
+
+// Comparison defines model for Comparison.
+type Comparison struct {
+	// Cells They × we: yes yes, yes no, no yes, no no.
+	Cells       []ComparisonCell `json:"cells"`
+	Conclusions []string         `json:"conclusions"`
+
+	// Decisions Decisions that were judged.
+	Decisions int64 `json:"decisions"`
+
+	// Examples The newest of each kind of wrong answer.
+	Examples []ComparedDecision `json:"examples"`
+
+	// Late Outcomes of decisions that were forgotten meanwhile.
+	Late int64 `json:"late,omitempty"`
+
+	// Prevented They said yes, we would have said no, and it failed.
+	Prevented int64     `json:"prevented"`
+	Since     time.Time `json:"since"`
+
+	// TheirWrongYes They said yes, and it failed.
+	TheirWrongYes int64 `json:"their_wrong_yes"`
+
+	// Unjudged Decisions for which there was no word of the host.
+	Unjudged int64 `json:"unjudged"`
+
+	// WrongNo Ours: we would have said no, and it fitted.
+	WrongNo int64 `json:"wrong_no"`
+
+	// WrongYes Ours: we would have said yes, and it failed.
+	WrongYes int64 `json:"wrong_yes"`
+}
+
+// ComparisonCell defines model for ComparisonCell.
+type ComparisonCell struct {
+	Decisions int64 `json:"decisions"`
+	Failed    int64 `json:"failed"`
+	Fitted    int64 `json:"fitted"`
+	Oom       int64 `json:"oom"`
+
+	// They What a scheduler says of one host.
+	They YesNo `json:"they"`
+
+	// We What a scheduler says of one host.
+	We YesNo `json:"we"`
+}
 
 // ConfigChange defines model for ConfigChange.
 type ConfigChange struct {
@@ -846,6 +1010,9 @@ type Host struct {
 
 	// Sandboxes What it holds. Only when one host is asked for.
 	Sandboxes []Sandbox `json:"sandboxes,omitempty"`
+
+	// Sequence Rises with each word; with the incarnation it is the stamp of this one.
+	Sequence int64 `json:"sequence,omitempty"`
 
 	// Starts Boots in progress, and those in line for one.
 	Starts Starts `json:"starts"`
@@ -1142,6 +1309,64 @@ type ModeRequestScope string
 // Examples: agent
 type Name = string
 
+// Observation A decision, or what came of it, or both.
+type Observation struct {
+	// At When it decided, by a clock near ours; default: now.
+	At *time.Time `json:"at,omitempty"`
+
+	// Class A class of the configuration; else say memory_mb.
+	Class string   `json:"class,omitempty"`
+	CPU   *float64 `json:"cpu,omitempty"`
+
+	// Decision What a scheduler says of one host.
+	Decision YesNo `json:"decision,omitempty"`
+
+	// Host A name of the configuration, or of a host.
+	//
+	// Examples: agent
+	Host Name `json:"host"`
+
+	// Key The consumer's own name for one execution.
+	//
+	// Examples: task-7421
+	Key Key `json:"key"`
+
+	// Labels Names and values that a host must carry to take this.
+	//
+	// Examples: {"zone":"a"}
+	Labels Labels `json:"labels,omitempty"`
+
+	// MemoryMB Configured size, MiB.
+	MemoryMB *int64 `json:"memory_mb,omitempty"`
+
+	// Outcome What came of a yes. `fitted`: it booted and had its memory. `failed`: it did not boot, or was moved
+	// away, for want of room. `oom`: the kernel, or the host, killed it or another for memory.
+	Outcome Outcome `json:"outcome,omitempty"`
+
+	// Stateful Without a class.
+	Stateful bool `json:"stateful,omitempty"`
+}
+
+// ObservationBatch defines model for ObservationBatch.
+type ObservationBatch struct {
+	Observations []Observation `json:"observations"`
+}
+
+// ObservationRefused defines model for ObservationRefused.
+type ObservationRefused struct {
+	// Index Its place in the list, from 0.
+	Index int64  `json:"index"`
+	Why   string `json:"why"`
+}
+
+// ObservationsTaken defines model for ObservationsTaken.
+type ObservationsTaken struct {
+	// Judged Of the decisions taken, those for which there was a word of the host to judge by.
+	Judged  int64                `json:"judged"`
+	Refused []ObservationRefused `json:"refused"`
+	Taken   int64                `json:"taken"`
+}
+
 // Occupancy Slots held and places taken.
 type Occupancy struct {
 	// Busy Slots held.
@@ -1167,6 +1392,10 @@ type OutOfGate struct {
 // not of the caller's audiences; its ticket was redeemed for another instance; or it stands in the
 // report twice.
 type OutOfGateWhy string
+
+// Outcome What came of a yes. `fitted`: it booted and had its memory. `failed`: it did not boot, or was moved
+// away, for want of room. `oom`: the kernel, or the host, killed it or another for memory.
+type Outcome string
 
 // Placement Who boots what a pool admits: a `host` with an agent, or a substrate that is none of ours
 // (`none`).
@@ -1593,6 +1822,15 @@ type ShareStanding struct {
 	Reserved int64 `json:"reserved"`
 }
 
+// Stamp Of a host's word. The highest is the newest, by incarnation first.
+type Stamp struct {
+	// Incarnation Rises when an agent registers anew.
+	Incarnation int64 `json:"incarnation"`
+
+	// Sequence Rises with each word within the incarnation.
+	Sequence int64 `json:"sequence"`
+}
+
 // Starts Boots in progress, and those in line for one.
 type Starts struct {
 	// Max Boots that may be in progress at once.
@@ -1698,6 +1936,9 @@ type WaitingFor string
 // replica since it did.
 type WouldRefuse map[string]int64
 
+// YesNo What a scheduler says of one host.
+type YesNo string
+
 // AdmissionID defines model for AdmissionID.
 type AdmissionID = string
 
@@ -1761,6 +2002,12 @@ type AttemptAdmissionParams struct {
 	WaitMS int64 `form:"wait_ms,omitempty" json:"wait_ms,omitempty"`
 }
 
+// ListAdmittableParams defines parameters for ListAdmittable.
+type ListAdmittableParams struct {
+	// Class Say of each host as well whether it takes one of this class, and how many.
+	Class Name `form:"class,omitempty" json:"class,omitempty"`
+}
+
 // ListDeedsParams defines parameters for ListDeeds.
 type ListDeedsParams struct {
 	// Limit How many to return at most.
@@ -1812,6 +2059,9 @@ type CreateJoinTokenJSONRequestBody = JoinTokenRequest
 
 // SetModeJSONRequestBody defines body for SetMode for application/json ContentType.
 type SetModeJSONRequestBody = ModeRequest
+
+// ObserveJSONRequestBody defines body for Observe for application/json ContentType.
+type ObserveJSONRequestBody = ObservationBatch
 
 // HoldPoolJSONRequestBody defines body for HoldPool for application/json ContentType.
 type HoldPoolJSONRequestBody = PoolHoldRequest

@@ -71,6 +71,8 @@ type Gateway struct {
 	keys  map[string]ticket.AudienceKeys
 	rates map[string]*rate // pool -> slots freed
 	known known
+
+	past past
 }
 
 // loaded is the configuration in force.

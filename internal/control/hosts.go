@@ -70,6 +70,9 @@ func (g *Gateway) observe(v host.Verdict) {
 	}
 	disobeys := g.disobeys(&v)
 	g.mu.Unlock()
+	if taken || err != nil {
+		g.past.remember(now, &tv)
+	}
 	if disobeys {
 		g.lookAtHosts() // and tell it, by a word that is newer than its own
 	}

@@ -26,7 +26,7 @@ func showHost(v host.View, wall time.Time) api.Host {
 		AdmittableMB: v.Verdict.Admittable.FloorMiB(), Reservations: int64(v.Reservations),
 		ResidentMB: v.Resident.CeilMiB(), CommittedMB: v.Committed.CeilMiB(),
 		CPUTotal: float64(v.Verdict.CPUTotalMilli) / 1000, CPUUsed: float64(v.Verdict.CPUTotalMilli-v.Verdict.CPUFreeMilli) / 1000,
-		Incarnation: v.Verdict.Incarnation, PSISomeAvg10: float64(v.Reading.Some) / 100, SandboxCount: int64(len(v.Sandboxes)),
+		Incarnation: v.Verdict.Incarnation, Sequence: v.Verdict.Sequence, PSISomeAvg10: float64(v.Reading.Some) / 100, SandboxCount: int64(len(v.Sandboxes)),
 		Starts: api.Starts{
 			Running: int64(v.Starting), Waiting: int64(v.InLine),
 			Max: int64(v.Config.MaxStarts), MaxWaiting: int64(v.Config.MaxWaitingStarts),

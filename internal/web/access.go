@@ -27,6 +27,8 @@ var accesses = map[string]access{
 	"GET /v1/admissions/id/{id}":          {role: config.RoleConsumer},
 	"DELETE /v1/admissions/id/{id}":       {role: config.RoleConsumer},
 	"GET /v1/pools":                       {role: config.RoleConsumer},
+	"GET /v1/admittable":                  {role: config.RoleConsumer},
+	"POST /v1/observations":               {role: config.RoleConsumer},
 	"GET /v1/whoami":                      {},
 
 	"POST /v1/pools/{pool}/running": {role: config.RoleSubstrate},
@@ -45,6 +47,7 @@ var accesses = map[string]access{
 	"GET /v1/mode":                   {role: config.RoleOperator},
 	"POST /v1/mode":                  {role: config.RoleOperator},
 	"POST /v1/hosts/{id}/bypass":     {role: config.RoleOperator},
+	"GET /v1/observations":           {role: config.RoleOperator},
 	"GET /v1/config":                 {role: config.RoleOperator},
 	"GET /v1/configs":                {role: config.RoleOperator},
 	"GET /v1/audit":                  {role: config.RoleOperator},

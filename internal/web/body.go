@@ -59,6 +59,8 @@ func bodyOf(r *http.Request) any {
 		return &api.PoolHoldRequest{}
 	case "POST /v1/pools/{pool}/resume":
 		return &api.PoolResumeRequest{}
+	case "POST /v1/observations":
+		return &api.ObservationBatch{}
 	case "POST /v1/hosts:join":
 		return &api.HostJoinRequest{}
 	case "POST /v1/hosts/{id}/register":

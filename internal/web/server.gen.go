@@ -43,6 +43,9 @@ type ServerInterface interface {
 	// HeartbeatAdmission Keep an admission alive and get a fresh ticket
 	// (POST /v1/admissions/{key}/heartbeat)
 	HeartbeatAdmission(w http.ResponseWriter, r *http.Request, key Key)
+	// ListAdmittable List what each host can still promise, for schedulers of others
+	// (GET /v1/admittable)
+	ListAdmittable(w http.ResponseWriter, r *http.Request, params ListAdmittableParams)
 	// GetAudienceKey Hand out the keys of one audience
 	// (GET /v1/audiences/{name}/key)
 	GetAudienceKey(w http.ResponseWriter, r *http.Request, name Name)
@@ -100,6 +103,12 @@ type ServerInterface interface {
 	// SetMode Take something out of force, or put it back
 	// (POST /v1/mode)
 	SetMode(w http.ResponseWriter, r *http.Request)
+	// ReportObservations Compare another scheduler's decisions with ours
+	// (GET /v1/observations)
+	ReportObservations(w http.ResponseWriter, r *http.Request)
+	// Observe Say what another scheduler decided, and later what came of it
+	// (POST /v1/observations)
+	Observe(w http.ResponseWriter, r *http.Request)
 	// ListPools List the pools with their caps and who holds their slots
 	// (GET /v1/pools)
 	ListPools(w http.ResponseWriter, r *http.Request)
@@ -409,6 +418,39 @@ func (siw *ServerInterfaceWrapper) HeartbeatAdmission(w http.ResponseWriter, r *
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.HeartbeatAdmission(w, r, key)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAdmittable operation middleware
+func (siw *ServerInterfaceWrapper) ListAdmittable(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAdmittableParams
+
+	// ------------- Optional query parameter "class" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "class", r.URL.Query(), &params.Class, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "class"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "class", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAdmittable(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -849,6 +891,34 @@ func (siw *ServerInterfaceWrapper) SetMode(w http.ResponseWriter, r *http.Reques
 	handler.ServeHTTP(w, r)
 }
 
+// ReportObservations operation middleware
+func (siw *ServerInterfaceWrapper) ReportObservations(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReportObservations(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Observe operation middleware
+func (siw *ServerInterfaceWrapper) Observe(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Observe(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListPools operation middleware
 func (siw *ServerInterfaceWrapper) ListPools(w http.ResponseWriter, r *http.Request) {
 
@@ -1173,6 +1243,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts/{id}/uncordon", wrapper.UncordonHost)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts/{id}/drain", wrapper.DrainHost)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts/{id}/bury", wrapper.BuryHost)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/admittable", wrapper.ListAdmittable)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/observations", wrapper.ReportObservations)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/observations", wrapper.Observe)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/join-tokens", wrapper.ListJoinTokens)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/join-tokens", wrapper.CreateJoinToken)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/join-tokens/{id}", wrapper.RevokeJoinToken)
@@ -2088,6 +2161,133 @@ type HeartbeatAdmissiondefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response HeartbeatAdmissiondefaultApplicationProblemPlusJSONResponse) VisitHeartbeatAdmissionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittableRequestObject struct {
+	Params ListAdmittableParams
+}
+
+type ListAdmittableResponseObject interface {
+	VisitListAdmittableResponse(w http.ResponseWriter) error
+}
+
+type ListAdmittable200ResponseHeaders struct {
+	CacheControl string
+}
+
+type ListAdmittable200JSONResponse struct {
+	Body    AdmittableList
+	Headers ListAdmittable200ResponseHeaders
+}
+
+func (response ListAdmittable200JSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittable400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response ListAdmittable400ApplicationProblemPlusJSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittable401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response ListAdmittable401ApplicationProblemPlusJSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittable403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response ListAdmittable403ApplicationProblemPlusJSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittable404ApplicationProblemPlusJSONResponse Problem
+
+func (response ListAdmittable404ApplicationProblemPlusJSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittable503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response ListAdmittable503ApplicationProblemPlusJSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittabledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListAdmittabledefaultApplicationProblemPlusJSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4354,6 +4554,213 @@ func (response SetModedefaultApplicationProblemPlusJSONResponse) VisitSetModeRes
 	return err
 }
 
+type ReportObservationsRequestObject struct {
+}
+
+type ReportObservationsResponseObject interface {
+	VisitReportObservationsResponse(w http.ResponseWriter) error
+}
+
+type ReportObservations200JSONResponse Comparison
+
+func (response ReportObservations200JSONResponse) VisitReportObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportObservations401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response ReportObservations401ApplicationProblemPlusJSONResponse) VisitReportObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportObservations403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response ReportObservations403ApplicationProblemPlusJSONResponse) VisitReportObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportObservations503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response ReportObservations503ApplicationProblemPlusJSONResponse) VisitReportObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportObservationsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReportObservationsdefaultApplicationProblemPlusJSONResponse) VisitReportObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ObserveRequestObject struct {
+	Body *ObserveJSONRequestBody
+}
+
+type ObserveResponseObject interface {
+	VisitObserveResponse(w http.ResponseWriter) error
+}
+
+type Observe200JSONResponse ObservationsTaken
+
+func (response Observe200JSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Observe400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response Observe400ApplicationProblemPlusJSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Observe401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response Observe401ApplicationProblemPlusJSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Observe403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response Observe403ApplicationProblemPlusJSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Observe413ApplicationProblemPlusJSONResponse Problem
+
+func (response Observe413ApplicationProblemPlusJSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Observe503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response Observe503ApplicationProblemPlusJSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ObservedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ObservedefaultApplicationProblemPlusJSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListPoolsRequestObject struct {
 }
 
@@ -5533,6 +5940,9 @@ type StrictServerInterface interface {
 	// HeartbeatAdmission Keep an admission alive and get a fresh ticket
 	// (POST /v1/admissions/{key}/heartbeat)
 	HeartbeatAdmission(ctx context.Context, request HeartbeatAdmissionRequestObject) (HeartbeatAdmissionResponseObject, error)
+	// ListAdmittable List what each host can still promise, for schedulers of others
+	// (GET /v1/admittable)
+	ListAdmittable(ctx context.Context, request ListAdmittableRequestObject) (ListAdmittableResponseObject, error)
 	// GetAudienceKey Hand out the keys of one audience
 	// (GET /v1/audiences/{name}/key)
 	GetAudienceKey(ctx context.Context, request GetAudienceKeyRequestObject) (GetAudienceKeyResponseObject, error)
@@ -5590,6 +6000,12 @@ type StrictServerInterface interface {
 	// SetMode Take something out of force, or put it back
 	// (POST /v1/mode)
 	SetMode(ctx context.Context, request SetModeRequestObject) (SetModeResponseObject, error)
+	// ReportObservations Compare another scheduler's decisions with ours
+	// (GET /v1/observations)
+	ReportObservations(ctx context.Context, request ReportObservationsRequestObject) (ReportObservationsResponseObject, error)
+	// Observe Say what another scheduler decided, and later what came of it
+	// (POST /v1/observations)
+	Observe(ctx context.Context, request ObserveRequestObject) (ObserveResponseObject, error)
 	// ListPools List the pools with their caps and who holds their slots
 	// (GET /v1/pools)
 	ListPools(ctx context.Context, request ListPoolsRequestObject) (ListPoolsResponseObject, error)
@@ -5870,6 +6286,32 @@ func (sh *strictHandler) HeartbeatAdmission(w http.ResponseWriter, r *http.Reque
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(HeartbeatAdmissionResponseObject); ok {
 		if err := validResponse.VisitHeartbeatAdmissionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListAdmittable operation middleware
+func (sh *strictHandler) ListAdmittable(w http.ResponseWriter, r *http.Request, params ListAdmittableParams) {
+	var request ListAdmittableRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAdmittable(ctx, request.(ListAdmittableRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAdmittable")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAdmittableResponseObject); ok {
+		if err := validResponse.VisitListAdmittableResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -6420,6 +6862,61 @@ func (sh *strictHandler) SetMode(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(SetModeResponseObject); ok {
 		if err := validResponse.VisitSetModeResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReportObservations operation middleware
+func (sh *strictHandler) ReportObservations(w http.ResponseWriter, r *http.Request) {
+	var request ReportObservationsRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReportObservations(ctx, request.(ReportObservationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReportObservations")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReportObservationsResponseObject); ok {
+		if err := validResponse.VisitReportObservationsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// Observe operation middleware
+func (sh *strictHandler) Observe(w http.ResponseWriter, r *http.Request) {
+	var request ObserveRequestObject
+
+	var body ObserveJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.Observe(ctx, request.(ObserveRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "Observe")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ObserveResponseObject); ok {
+		if err := validResponse.VisitObserveResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
