@@ -36,4 +36,5 @@ func (t *Table) Mute(id string) {
 	t.unlink(i)
 	t.unindex(i)
 	t.stand(i, Silent)
+	t.hosts[i].muted = true
 }

@@ -121,6 +121,7 @@ type host struct {
 	standing              Reason
 	word                  Reason // the standing by its own word alone, and the operator's
 	intake                Intake // its own word
+	muted                 bool   // it cannot be asked now, whatever it said; see Mute
 	ordered               Intake // the operator's, which stands above it
 	mode                  gate.Mode
 	stream                bool

@@ -91,7 +91,8 @@ func (t *Table) Observe(v *Verdict, receivedAt time.Duration) (bool, error) {
 		i = t.add(v.Host)
 	}
 	h := &t.hosts[i]
-	if h.heard && cmp.Or(cmp.Compare(v.Incarnation, h.incarnation), cmp.Compare(v.Sequence, h.sequence)) <= 0 {
+	newer := cmp.Or(cmp.Compare(v.Incarnation, h.incarnation), cmp.Compare(v.Sequence, h.sequence))
+	if h.heard && newer <= 0 && !(newer == 0 && h.muted) { // what it says again on a new connection is its newest word
 		t.stats.Ignored++
 		return false, nil
 	}
@@ -147,7 +148,7 @@ func (h *host) declares(dims []gate.Dim) bool {
 
 // heardFrom gives a host its standing and its place in the order of receipt.
 func (t *Table) heardFrom(i int32, at time.Duration, standing Reason) {
-	t.hosts[i].heard = true
+	t.hosts[i].heard, t.hosts[i].muted = true, false
 	t.stand(i, standing)
 	t.unlink(i)
 	t.link(i, at)

@@ -96,6 +96,7 @@ func (u *Up) startReplica(ctx, late context.Context, parts *errgroup.Group) {
 	if u.hasHost() {
 		parts.Go(func() error { return u.gateway.Attach(late, u.agent, u.agent.Subscribe()) })
 	}
+	parts.Go(func() error { u.gateway.Follow(late, nil); return nil })
 	parts.Go(func() error { u.gateway.SweepUntil(late); return nil })
 	parts.Go(func() error { u.gateway.PulseUntil(late); return nil })
 	parts.Go(func() error { u.gateway.Follow(late, u.dialer); return nil })
