@@ -26,16 +26,17 @@ import (
 
 // The operations.
 const (
-	OpRedeem = "redeem" // ticket
+	OpRedeem = "redeem" // ticket; under a bypass or in shadow, ask
 	OpTrack  = "track"  // pid, or cgroup
 	OpDone   = "done"   // reason
-	OpRun    = "run"    // ticket, command: the agent's process driver boots it
+	OpRun    = "run"    // ticket or ask, command: the agent's process driver boots it
 	OpSignal = "signal" // signal: for the process that OpRun booted
 
 	// Of the host gate alone: what this host admits by itself, without a replica.
 	OpReserve = "reserve" // ask
 	OpRenew   = "renew"   // ticket, of a reserve
 	OpRelease = "release" // ticket, of a reserve
+	OpBypass  = "bypass"  // bypass, to set it; nothing, to look
 	OpShow    = "show"    // nothing: what the host can still promise, and why
 )
 
@@ -44,14 +45,15 @@ const MaxLine = 4 << 20
 
 // Request is one line to the agent.
 type Request struct {
-	Op      string   `json:"op"`
-	Ticket  string   `json:"ticket,omitempty"`
-	Pid     int      `json:"pid,omitempty"`
-	Cgroup  string   `json:"cgroup,omitempty"` // below the memory controller's root
-	Reason  string   `json:"reason,omitempty"`
-	Command *Command `json:"command,omitempty"`
-	Signal  int      `json:"signal,omitempty"`
-	Ask     *Ask     `json:"ask,omitempty"`
+	Op      string       `json:"op"`
+	Ticket  string       `json:"ticket,omitempty"`
+	Pid     int          `json:"pid,omitempty"`
+	Cgroup  string       `json:"cgroup,omitempty"` // below the memory controller's root
+	Reason  string       `json:"reason,omitempty"`
+	Command *Command     `json:"command,omitempty"`
+	Signal  int          `json:"signal,omitempty"`
+	Ask     *Ask         `json:"ask,omitempty"`
+	Bypass  *BypassOrder `json:"bypass,omitempty"`
 }
 
 // Command is what OpRun boots, as the user at the other end of the socket.
@@ -135,6 +137,7 @@ const (
 	EvReserved = "reserved" // of OpReserve and OpRenew
 	EvReleased = "released" // of OpRelease
 	EvShown    = "shown"    // of OpShow
+	EvBypass   = "bypass"   // of OpBypass
 )
 
 // Reply is one line from the agent.
@@ -159,7 +162,9 @@ type Reply struct {
 	AdmittableMB int64  `json:"admittable_mb,omitempty"` // what it can still promise
 	Intake       string `json:"intake,omitempty"`
 
-	Shown *api.Host `json:"shown,omitempty"` // of EvShown
+	Shown  *api.Host   `json:"shown,omitempty"`  // of EvShown
+	Bypass *api.Bypass `json:"bypass,omitempty"` // of EvBypass
+	Waiver string      `json:"waiver,omitempty"` // of EvStart and EvTracked: shadow or bypass, what let it in without a ticket
 }
 
 // Exit is how a process that OpRun booted ended.

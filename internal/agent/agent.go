@@ -185,7 +185,7 @@ func (a *Agent) batch(first request) {
 // cannot be written such an event is not even tried, so that a ticket stays good.
 func promises(ev host.Event) bool {
 	switch ev.(type) {
-	case host.Reserve, host.Renew, host.Redeem, host.Track:
+	case host.Reserve, host.Renew, host.Redeem, host.Boot, host.Track:
 		return true
 	}
 	return false
