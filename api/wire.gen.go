@@ -550,6 +550,11 @@ type Admission struct {
 	WouldRefuse []string `json:"would_refuse,omitempty"`
 }
 
+// AdmissionBatch Several asks of one caller.
+type AdmissionBatch struct {
+	Admissions []AdmissionRequest `json:"admissions"`
+}
+
 // AdmissionList defines model for AdmissionList.
 type AdmissionList struct {
 	Admissions []Admission `json:"admissions"`
@@ -681,6 +686,29 @@ type AudienceKeysFile struct {
 	Audience string        `json:"audience"`
 	Keys     []AudienceKey `json:"keys"`
 	Version  int64         `json:"version"`
+}
+
+// BatchAnswer One answer for each ask, in their order.
+type BatchAnswer struct {
+	Results []BatchResult `json:"results"`
+}
+
+// BatchResult What an ask was told; exactly one of the three.
+type BatchResult struct {
+	// Admission One execution's passage.
+	Admission *Admission `json:"admission,omitempty"`
+
+	// Problem A no (RFC 9457) with the figures behind it.
+	Problem *Problem `json:"problem,omitempty"`
+
+	// Status The HTTP status that it would have had alone.
+	//
+	// Examples: 201
+	Status int64 `json:"status"`
+
+	// Waiting A place in the queue. Call `attempt` with the same key: with `wait_ms` at once, else after
+	// `poll_after_ms`.
+	Waiting *Waiting `json:"waiting,omitempty"`
 }
 
 // Bypass Whether a host boots without tickets.
@@ -2029,6 +2057,9 @@ type ListConfigsParams struct {
 
 // CreateAdmissionJSONRequestBody defines body for CreateAdmission for application/json ContentType.
 type CreateAdmissionJSONRequestBody = AdmissionRequest
+
+// CreateAdmissionsJSONRequestBody defines body for CreateAdmissions for application/json ContentType.
+type CreateAdmissionsJSONRequestBody = AdmissionBatch
 
 // PutConfigJSONRequestBody defines body for PutConfig for application/json ContentType.
 type PutConfigJSONRequestBody = ConfigChange

@@ -20,10 +20,11 @@ func TestEveryCall(t *testing.T) {
 		"GET /base/v1/admissions/a%2Fb":        func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Get(ctx, "a/b")) },
 		"GET /base/v1/admissions/id/a-1":       func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.GetID(ctx, "a-1")) },
 		"POST /base/v1/admissions/k/heartbeat": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Heartbeat(ctx, "k")) },
-		"DELETE /base/v1/admissions/k?epoch=7": func(ctx context.Context, c *client.Client) (bool, error) {
-			return ok(c.ReleaseAdmission(ctx, &api.Admission{Key: "k", Epoch: 7}))
+		"DELETE /base/v1/admissions/id/a-1?epoch=7": func(ctx context.Context, c *client.Client) (bool, error) {
+			return ok(c.ReleaseAdmission(ctx, &api.Admission{ID: "a-1", Key: "k", Epoch: 7}))
 		},
-		"DELETE /base/v1/admissions/id/a-1": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.ReleaseID(ctx, "a-1")) },
+		"POST /base/v1/admissions/id/a-1/heartbeat": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.HeartbeatID(ctx, "a-1")) },
+		"DELETE /base/v1/admissions/id/a-1":         func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.ReleaseID(ctx, "a-1")) },
 		"GET /base/v1/admissions?class=agent&limit=5&state=running": func(ctx context.Context, c *client.Client) (bool, error) {
 			return ok(c.Admissions(ctx, only))
 		},

@@ -47,8 +47,6 @@ func unreadable(err error) error {
 // bodyOf says which document a route takes; nil for none.
 func bodyOf(r *http.Request) any {
 	switch r.Pattern {
-	case "POST /v1/admissions":
-		return &api.AdmissionRequest{}
 	case "PUT /v1/config":
 		return &api.ConfigChange{}
 	case reportPattern:

@@ -12,23 +12,6 @@ import (
 // handlers are the generated interface over the gateway: who may, then what.
 type handlers struct{ gateway *control.Gateway }
 
-func (h handlers) CreateAdmission(ctx context.Context, q CreateAdmissionRequestObject) (CreateAdmissionResponseObject, error) {
-	who := caller(ctx)
-	out, err := h.gateway.Admit(ctx, who, *q.Body)
-	switch {
-	case err != nil:
-		return nil, err
-	case out.Waiting != nil:
-		return CreateAdmission202JSONResponse{stillWaiting(out.Waiting)}, nil
-	case out.New:
-		return CreateAdmission201JSONResponse{
-			Body:    *out.Admission,
-			Headers: CreateAdmission201ResponseHeaders{Location: "/v1/admissions/" + out.Admission.Key},
-		}, nil
-	}
-	return CreateAdmission200JSONResponse(*out.Admission), nil
-}
-
 func stillWaiting(w *api.Waiting) StillWaitingJSONResponse {
 	return StillWaitingJSONResponse{
 		Body:    *w,
@@ -61,6 +44,17 @@ func (h handlers) HeartbeatAdmission(ctx context.Context, q HeartbeatAdmissionRe
 		return HeartbeatAdmission202JSONResponse{stillWaiting(out.Waiting)}, nil
 	}
 	return HeartbeatAdmission200JSONResponse(*out.Admission), nil
+}
+
+func (h handlers) HeartbeatAdmissionByID(ctx context.Context, q HeartbeatAdmissionByIDRequestObject) (HeartbeatAdmissionByIDResponseObject, error) {
+	out, err := h.gateway.HeartbeatByID(ctx, caller(ctx), q.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case out.Waiting != nil:
+		return HeartbeatAdmissionByID202JSONResponse{stillWaiting(out.Waiting)}, nil
+	}
+	return HeartbeatAdmissionByID200JSONResponse(*out.Admission), nil
 }
 
 func (h handlers) GetAdmission(ctx context.Context, q GetAdmissionRequestObject) (GetAdmissionResponseObject, error) {

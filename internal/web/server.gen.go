@@ -22,15 +22,15 @@ type ServerInterface interface {
 	// ListAdmissions List admissions
 	// (GET /v1/admissions)
 	ListAdmissions(w http.ResponseWriter, r *http.Request, params ListAdmissionsParams)
-	// CreateAdmission Ask for a sandbox to be admitted
-	// (POST /v1/admissions)
-	CreateAdmission(w http.ResponseWriter, r *http.Request)
 	// ReleaseAdmissionByID Give an admission back by its id
 	// (DELETE /v1/admissions/id/{id})
 	ReleaseAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID, params ReleaseAdmissionByIDParams)
 	// GetAdmissionByID Look at an admission by its id
 	// (GET /v1/admissions/id/{id})
 	GetAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID)
+	// HeartbeatAdmissionByID Keep an admission alive by its id
+	// (POST /v1/admissions/id/{id}/heartbeat)
+	HeartbeatAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID)
 	// ReleaseAdmission Give an admission back
 	// (DELETE /v1/admissions/{key})
 	ReleaseAdmission(w http.ResponseWriter, r *http.Request, key Key, params ReleaseAdmissionParams)
@@ -209,20 +209,6 @@ func (siw *ServerInterfaceWrapper) ListAdmissions(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
-// CreateAdmission operation middleware
-func (siw *ServerInterfaceWrapper) CreateAdmission(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateAdmission(w, r)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // ReleaseAdmissionByID operation middleware
 func (siw *ServerInterfaceWrapper) ReleaseAdmissionByID(w http.ResponseWriter, r *http.Request) {
 
@@ -282,6 +268,32 @@ func (siw *ServerInterfaceWrapper) GetAdmissionByID(w http.ResponseWriter, r *ht
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetAdmissionByID(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// HeartbeatAdmissionByID operation middleware
+func (siw *ServerInterfaceWrapper) HeartbeatAdmissionByID(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AdmissionID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HeartbeatAdmissionByID(w, r, id)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1228,13 +1240,13 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	}
 
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/admissions", wrapper.ListAdmissions)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/admissions", wrapper.CreateAdmission)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/admissions/{key}", wrapper.ReleaseAdmission)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/admissions/{key}", wrapper.GetAdmission)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/admissions/{key}/attempt", wrapper.AttemptAdmission)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/admissions/{key}/heartbeat", wrapper.HeartbeatAdmission)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/admissions/id/{id}", wrapper.ReleaseAdmissionByID)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/admissions/id/{id}", wrapper.GetAdmissionByID)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/admissions/id/{id}/heartbeat", wrapper.HeartbeatAdmissionByID)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/hosts", wrapper.ListHosts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/hosts/{id}", wrapper.GetHost)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts:join", wrapper.JoinHost)
@@ -1382,190 +1394,6 @@ type ListAdmissionsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListAdmissionsdefaultApplicationProblemPlusJSONResponse) VisitListAdmissionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(response.StatusCode)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmissionRequestObject struct {
-	Body *CreateAdmissionJSONRequestBody
-}
-
-type CreateAdmissionResponseObject interface {
-	VisitCreateAdmissionResponse(w http.ResponseWriter) error
-}
-
-type CreateAdmission200JSONResponse Admission
-
-func (response CreateAdmission200JSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission201ResponseHeaders struct {
-	Location string
-}
-
-type CreateAdmission201JSONResponse struct {
-	Body    Admission
-	Headers CreateAdmission201ResponseHeaders
-}
-
-func (response CreateAdmission201JSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
-	w.WriteHeader(201)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission202JSONResponse struct{ StillWaitingJSONResponse }
-
-func (response CreateAdmission202JSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
-	w.WriteHeader(202)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission400ApplicationProblemPlusJSONResponse struct {
-	ProblemNeverApplicationProblemPlusJSONResponse
-}
-
-func (response CreateAdmission400ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission401ApplicationProblemPlusJSONResponse struct {
-	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
-}
-
-func (response CreateAdmission401ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission403ApplicationProblemPlusJSONResponse struct {
-	ProblemNotAllowedApplicationProblemPlusJSONResponse
-}
-
-func (response CreateAdmission403ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission404ApplicationProblemPlusJSONResponse Problem
-
-func (response CreateAdmission404ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission413ApplicationProblemPlusJSONResponse Problem
-
-func (response CreateAdmission413ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission422ApplicationProblemPlusJSONResponse Problem
-
-func (response CreateAdmission422ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission503ApplicationProblemPlusJSONResponse struct {
-	ProblemNotNowApplicationProblemPlusJSONResponse
-}
-
-func (response CreateAdmission503ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmissiondefaultApplicationProblemPlusJSONResponse struct {
-	Body       Problem
-	StatusCode int
-}
-
-func (response CreateAdmissiondefaultApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1759,6 +1587,110 @@ type GetAdmissionByIDdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetAdmissionByIDdefaultApplicationProblemPlusJSONResponse) VisitGetAdmissionByIDResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HeartbeatAdmissionByIDRequestObject struct {
+	ID AdmissionID `json:"id"`
+}
+
+type HeartbeatAdmissionByIDResponseObject interface {
+	VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error
+}
+
+type HeartbeatAdmissionByID200JSONResponse Admission
+
+func (response HeartbeatAdmissionByID200JSONResponse) VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HeartbeatAdmissionByID202JSONResponse struct{ StillWaitingJSONResponse }
+
+func (response HeartbeatAdmissionByID202JSONResponse) VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HeartbeatAdmissionByID401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response HeartbeatAdmissionByID401ApplicationProblemPlusJSONResponse) VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HeartbeatAdmissionByID404ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response HeartbeatAdmissionByID404ApplicationProblemPlusJSONResponse) VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HeartbeatAdmissionByID503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response HeartbeatAdmissionByID503ApplicationProblemPlusJSONResponse) VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HeartbeatAdmissionByIDdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response HeartbeatAdmissionByIDdefaultApplicationProblemPlusJSONResponse) VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -5919,15 +5851,15 @@ type StrictServerInterface interface {
 	// ListAdmissions List admissions
 	// (GET /v1/admissions)
 	ListAdmissions(ctx context.Context, request ListAdmissionsRequestObject) (ListAdmissionsResponseObject, error)
-	// CreateAdmission Ask for a sandbox to be admitted
-	// (POST /v1/admissions)
-	CreateAdmission(ctx context.Context, request CreateAdmissionRequestObject) (CreateAdmissionResponseObject, error)
 	// ReleaseAdmissionByID Give an admission back by its id
 	// (DELETE /v1/admissions/id/{id})
 	ReleaseAdmissionByID(ctx context.Context, request ReleaseAdmissionByIDRequestObject) (ReleaseAdmissionByIDResponseObject, error)
 	// GetAdmissionByID Look at an admission by its id
 	// (GET /v1/admissions/id/{id})
 	GetAdmissionByID(ctx context.Context, request GetAdmissionByIDRequestObject) (GetAdmissionByIDResponseObject, error)
+	// HeartbeatAdmissionByID Keep an admission alive by its id
+	// (POST /v1/admissions/id/{id}/heartbeat)
+	HeartbeatAdmissionByID(ctx context.Context, request HeartbeatAdmissionByIDRequestObject) (HeartbeatAdmissionByIDResponseObject, error)
 	// ReleaseAdmission Give an admission back
 	// (DELETE /v1/admissions/{key})
 	ReleaseAdmission(ctx context.Context, request ReleaseAdmissionRequestObject) (ReleaseAdmissionResponseObject, error)
@@ -6103,37 +6035,6 @@ func (sh *strictHandler) ListAdmissions(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
-// CreateAdmission operation middleware
-func (sh *strictHandler) CreateAdmission(w http.ResponseWriter, r *http.Request) {
-	var request CreateAdmissionRequestObject
-
-	var body CreateAdmissionJSONRequestBody
-	if err := runtime.BindJSONBody(r, &body); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
-		return
-	}
-	request.Body = &body
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.CreateAdmission(ctx, request.(CreateAdmissionRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "CreateAdmission")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(CreateAdmissionResponseObject); ok {
-		if err := validResponse.VisitCreateAdmissionResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // ReleaseAdmissionByID operation middleware
 func (sh *strictHandler) ReleaseAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID, params ReleaseAdmissionByIDParams) {
 	var request ReleaseAdmissionByIDRequestObject
@@ -6180,6 +6081,32 @@ func (sh *strictHandler) GetAdmissionByID(w http.ResponseWriter, r *http.Request
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetAdmissionByIDResponseObject); ok {
 		if err := validResponse.VisitGetAdmissionByIDResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// HeartbeatAdmissionByID operation middleware
+func (sh *strictHandler) HeartbeatAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID) {
+	var request HeartbeatAdmissionByIDRequestObject
+
+	request.ID = id
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.HeartbeatAdmissionByID(ctx, request.(HeartbeatAdmissionByIDRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "HeartbeatAdmissionByID")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(HeartbeatAdmissionByIDResponseObject); ok {
+		if err := validResponse.VisitHeartbeatAdmissionByIDResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
