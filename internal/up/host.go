@@ -73,6 +73,22 @@ func (u *Up) startAgent(ctx, late context.Context, parts *errgroup.Group) error 
 	return nil
 }
 
+// readmit registers the own host anew that was buried: it is started by whoever runs this
+// machine, and needs no token.
+func (u *Up) readmit(ctx context.Context) error {
+	hosts, err := u.store.Hosts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		if h.ID == u.File.Local.HostID() && h.State == control.HostBuried {
+			u.Log.Warn("this machine's host was buried; it is registered anew", "host", h.ID)
+			_, err = u.store.Register(ctx, h.ID)
+		}
+	}
+	return err
+}
+
 // register takes the host's incarnation from the store, once that is there.
 func (u *Up) register(ctx context.Context, host string) (incarnation int64, err error) {
 	if err := u.awaitStore(ctx); err != nil {

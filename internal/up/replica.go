@@ -94,9 +94,11 @@ func differs(fleet *config.Fleet, inForce control.Config) bool {
 // startReplica runs what a replica does besides answering, and then lets it answer.
 func (u *Up) startReplica(ctx, late context.Context, parts *errgroup.Group) {
 	if u.hasHost() {
+		if err := u.readmit(late); err != nil {
+			u.Log.Error("whether this machine's host was buried is not known; nothing is placed on it if it was", "err", err)
+		}
 		parts.Go(func() error { return u.gateway.Attach(late, u.agent, u.agent.Subscribe()) })
 	}
-	parts.Go(func() error { u.gateway.Follow(late, nil); return nil })
 	parts.Go(func() error { u.gateway.SweepUntil(late); return nil })
 	parts.Go(func() error { u.gateway.PulseUntil(late); return nil })
 	parts.Go(func() error { u.gateway.Follow(late, u.dialer); return nil })
