@@ -42,6 +42,7 @@ type app struct {
 	// Flags of every command.
 	url       string
 	tokenFile string
+	ca        string
 	dataDir   string
 	output    string
 }
@@ -100,6 +101,7 @@ func (a *app) addFlags(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.url, "url", "", "the server, as in http://127.0.0.1:7070")
 	flags.StringVar(&a.tokenFile, "token-file", "", "a file that holds the token and nothing else")
+	flags.StringVar(&a.ca, "ca", "", "a file with the authority that signed the server's certificate (PEM)")
 	flags.StringVar(&a.dataDir, "data-dir", "", "data directory of a plimsoll up on this machine")
 	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
 	// An error here would mean that the flag is not there.

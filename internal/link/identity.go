@@ -34,11 +34,11 @@ func Identity(certFile, keyFile, caFile string) (*tls.Config, error) {
 func Authority(file string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read the authority (tls.ca): %w", err)
+		return nil, fmt.Errorf("read the certificate of the authority: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read the authority (tls.ca): %s holds no certificate in PEM form", file)
+		return nil, fmt.Errorf("read the certificate of the authority: %s holds none in PEM form", file)
 	}
 	return pool, nil
 }

@@ -1,89 +1,19 @@
 package link
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/plimsoll-project/plimsoll/internal/certtest"
 )
-
-// authority signs certificates for a test.
-type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	a := &authority{t: t, dir: t.TempDir()}
-	a.key = a.newKey()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	a.write("ca.pem", "CERTIFICATE", der)
-	return a
-}
-
-func (a *authority) newKey() *ecdsa.PrivateKey {
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return k
-}
-
-func (a *authority) write(name, kind string, der []byte) string {
-	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-	return path
-}
-
-// sign returns the files of a certificate that names an URI.
-func (a *authority) sign(name, uri string) (cert, key string) {
-	k := a.newKey()
-	u, err := url.Parse(uri)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), URIs: []*url.URL{u},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a.cert, &k.PublicKey, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return a.write(name+".pem", "CERTIFICATE", der), a.write(name+".key", "PRIVATE KEY", private)
-}
 
 // TestTLS: both ends show who they are by a certificate of the one authority, or are refused.
 func TestTLS(t *testing.T) {
-	ours, theirs := newAuthority(t), newAuthority(t)
+	ours, theirs := certtest.New(t), certtest.New(t)
 	for name, c := range map[string]struct {
-		hostBy, replicaBy   *authority // nil: plaintext
+		hostBy, replicaBy   *certtest.Authority // nil: plaintext
 		hostURI, replicaURI string
 		want                string // "": it works
 	}{
@@ -98,15 +28,15 @@ func TestTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(_ *rig, s *ServerOptions, d *DialerOptions) {
 				var err error
-				cert, key := c.hostBy.sign("host", c.hostURI)
-				if s.TLS, err = Identity(cert, key, filepath.Join(c.hostBy.dir, "ca.pem")); err != nil {
+				cert, key := c.hostBy.Sign("host", c.hostURI)
+				if s.TLS, err = Identity(cert, key, c.hostBy.CA()); err != nil {
 					t.Fatal(err)
 				}
 				if c.replicaBy == nil {
 					return
 				}
-				cert, key = c.replicaBy.sign("replica", c.replicaURI)
-				if d.TLS, err = Identity(cert, key, filepath.Join(c.replicaBy.dir, "ca.pem")); err != nil {
+				cert, key = c.replicaBy.Sign("replica", c.replicaURI)
+				if d.TLS, err = Identity(cert, key, c.replicaBy.CA()); err != nil {
 					t.Fatal(err)
 				}
 			})

@@ -50,7 +50,6 @@ func (o otherLife) Error() string { return fmt.Sprintf("the life of the host is 
 // joined is an agent with replicas elsewhere.
 type joined struct {
 	*Up
-	identity  *tls.Config
 	listener  net.Listener
 	enrolment *enrolment
 	keys      *link.Keys

@@ -26,6 +26,9 @@ func (u *Up) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	u.keys.ring = u.secrets.keys
+	if u.identity, err = identityOf(local); err != nil {
+		return err
+	}
 	if u.replicaID, err = replicaID(local.DataDir, local.ReplicaID); err != nil {
 		return err
 	}

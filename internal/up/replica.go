@@ -36,12 +36,8 @@ func (u *Up) assemble(ctx context.Context) error {
 		return err
 	}
 	u.metrics.MustRegister(u.gateway.Gauges())
-	identity, err := identityOf(&u.File.Local)
-	if err != nil {
-		return err
-	}
 	u.dialer = link.NewDialer(link.DialerOptions{
-		Replica: u.replicaID, Version: u.Version, Keys: u.secrets.keys, Allow: u.File.Local.AllowedAgents(), TLS: identity,
+		Replica: u.replicaID, Version: u.Version, Keys: u.secrets.keys, Allow: u.File.Local.AllowedAgents(), TLS: u.identity,
 		Acknowledged: u.presence.again,
 	})
 	if err := u.keys.use(u.dialer.SetKeys); err != nil { // who verifies comes before who mints

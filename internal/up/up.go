@@ -5,6 +5,7 @@ package up
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -39,6 +40,7 @@ type Up struct {
 	lock      *os.File // on the data directory, for as long as this process lives
 	replicaID string
 	secrets   secrets
+	identity  *tls.Config   // nil: plaintext
 	opened    chan struct{} // closed when the store is there
 	store     store         // only once opened is closed
 	keys      keys
