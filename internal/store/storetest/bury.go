@@ -135,3 +135,26 @@ func (b *burying) outlive(d time.Duration) {
 		b.t.Fatal(err)
 	}
 }
+
+// testOutage has every replica off for longer than a lease lasts: nothing is lost by a silence
+// that nobody could have broken (T55), nor is a host buried by it; afterwards a host that stays
+// silent dies as ever.
+func testOutage(t *testing.T, o Opened) {
+	b := burying{t, o.Clock, o.Open(t)}
+	Configure(t, b.store, OnePool(2, 9))
+	for _, id := range hosts {
+		if _, err := b.store.Register(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.outlive(10 * time.Second)
+	task := b.running(1, false)
+	b.clock.Advance(6 * time.Minute)
+	b.outlive(10 * time.Second)
+	b.want(task, pool.Running)
+	b.bury(registry.Alive)
+	b.outlive(2 * time.Minute)
+	b.want(task, pool.Running)
+	b.outlive(4 * time.Minute)
+	b.want(task, pool.Lost)
+}
