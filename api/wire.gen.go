@@ -286,6 +286,24 @@ func (e Placement) Valid() bool {
 	}
 }
 
+// Defines values for Quarantine.
+const (
+	QuarantineBootsFailed Quarantine = "boots_failed"
+	QuarantineUnanswered  Quarantine = "unanswered"
+)
+
+// Valid indicates whether the value is a known member of the Quarantine enum.
+func (e Quarantine) Valid() bool {
+	switch e {
+	case QuarantineBootsFailed:
+		return true
+	case QuarantineUnanswered:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Role.
 const (
 	RoleAdmin     Role = "admin"
@@ -1021,6 +1039,10 @@ type Host struct {
 	// PSISomeAvg10 Share of the last 10 s in which some task waited for memory, in percent.
 	PSISomeAvg10 float64 `json:"psi_some_avg10"`
 
+	// Quarantine Why this replica places nothing on the host for a while, though it is heard: two reserves in a row
+	// went `unanswered`, or `boots_failed` eight times in a row. Before a refusal it is asked all the same.
+	Quarantine Quarantine `json:"quarantine,omitempty"`
+
 	// RegisteredAt When its life began.
 	RegisteredAt *time.Time `json:"registered_at,omitempty"`
 
@@ -1650,6 +1672,10 @@ type Problem struct {
 	// WaitingFor What a waiter lacks: a `slot` of its pool, a `host` with room, or its tenant's `quota`.
 	WaitingFor WaitingFor `json:"waiting_for,omitempty"`
 }
+
+// Quarantine Why this replica places nothing on the host for a while, though it is heard: two reserves in a row
+// went `unanswered`, or `boots_failed` eight times in a row. Before a refusal it is asked all the same.
+type Quarantine string
 
 // ReconcileRequest How far to go.
 type ReconcileRequest struct {

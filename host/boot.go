@@ -2,6 +2,7 @@ package host
 
 import (
 	"slices"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/ledger"
@@ -135,7 +136,9 @@ func (h *Host) done(e Done) {
 	h.answer(Answer{})
 	entry, kept := h.keep(s, e)
 	if !kept {
-		h.end(endOf(e))
+		end := endOf(e)
+		end.Unbooted = s.Phase == Starting && !s.Stopping && !e.Evicted && h.now-s.Redeemed <= failsWithin
+		h.end(end)
 	}
 	h.recordGone(s)
 	h.discharge(s)
@@ -147,6 +150,10 @@ func (h *Host) done(e Done) {
 		h.yes(e.ID)
 	}
 }
+
+// failsWithin is how soon after its redemption an end without a track is a boot that failed;
+// later it is a redeemer that was slow, or gone.
+const failsWithin = 30 * time.Second
 
 func endOf(e Done) End {
 	how := Exited

@@ -102,6 +102,9 @@ type End struct {
 	Epoch  int64
 	How    Outcome
 	Reason string
+	// Unbooted says that it was redeemed, had its start, and ended within 30 s without having
+	// been tracked, and not because it was told to: its boot failed.
+	Unbooted bool
 }
 
 // Outcome is the kind of an end.

@@ -47,8 +47,9 @@ type Record struct {
 	Superseded bool     `json:"superseded,omitempty"`
 	Waiver     Waiver   `json:"waiver,omitempty"`
 
-	How    Outcome `json:"how,omitempty"` // of an end
-	Reason string  `json:"reason,omitempty"`
+	How      Outcome `json:"how,omitempty"` // of an end
+	Reason   string  `json:"reason,omitempty"`
+	Unbooted bool    `json:"unbooted,omitempty"`
 
 	Intake      Intake      `json:"intake,omitempty"` // of an order
 	Enforcement Enforcement `json:"enforcement,omitempty"`
@@ -104,7 +105,7 @@ func (h *Host) recordGone(s *Sandbox) {
 }
 
 func endRecord(e End) Record {
-	return Record{Kind: RecordEnd, ID: e.ID, Epoch: e.Epoch, How: e.How, Reason: e.Reason}
+	return Record{Kind: RecordEnd, ID: e.ID, Epoch: e.Epoch, How: e.How, Reason: e.Reason, Unbooted: e.Unbooted}
 }
 
 // Records returns everything that a restart needs, in a fixed order.
@@ -174,7 +175,7 @@ func (h *Host) adopt(r Record) {
 	case r.Kind == RecordSandbox:
 		h.adoptSandbox(r)
 	case r.Kind == RecordEnd:
-		h.ends[Ref{r.ID, r.Epoch}] = End{ID: r.ID, Epoch: r.Epoch, How: r.How, Reason: r.Reason}
+		h.ends[Ref{r.ID, r.Epoch}] = End{ID: r.ID, Epoch: r.Epoch, How: r.How, Reason: r.Reason, Unbooted: r.Unbooted}
 	case r.Kind == RecordIntake:
 		h.intake = r.Intake
 	case r.Kind == RecordEnforcement:

@@ -165,7 +165,7 @@ func (t *Table) unask(i int32) {
 // its word is new enough.
 func (t *Table) askable(i int32, q *query) bool {
 	k := t.records[i]
-	return q.lenient && k != nil && !k.asked && t.hosts[i].receivedAt >= q.opts.HeardSince
+	return q.lenient && k != nil && !k.asked && t.hosts[i].spokeAt >= q.opts.HeardSince
 }
 
 // restand gives a host the standing that its word and what is held against it make.

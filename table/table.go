@@ -128,7 +128,8 @@ type host struct {
 	setAside              bool // memory, for a waiter
 	incarnation, sequence int64
 	receivedAt            time.Duration
-	prev, next            int32 // in the order of receivedAt
+	spokeAt               time.Duration // when it last said this, or the same again
+	prev, next            int32         // in the order of receivedAt
 
 	admittable, free, maxAsk gate.Bytes
 	cpuFree                  int64

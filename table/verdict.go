@@ -93,6 +93,9 @@ func (t *Table) Observe(v *Verdict, receivedAt time.Duration) (bool, error) {
 	h := &t.hosts[i]
 	newer := cmp.Or(cmp.Compare(v.Incarnation, h.incarnation), cmp.Compare(v.Sequence, h.sequence))
 	if h.heard && newer <= 0 && !(newer == 0 && h.muted) { // what it says again on a new connection is its newest word
+		if newer == 0 {
+			h.spokeAt = max(h.spokeAt, receivedAt) // it was asked, and has nothing new to say
+		}
 		t.stats.Ignored++
 		return false, nil
 	}
@@ -148,7 +151,8 @@ func (h *host) declares(dims []gate.Dim) bool {
 
 // heardFrom gives a host its standing and its place in the order of receipt.
 func (t *Table) heardFrom(i int32, at time.Duration, standing Reason) {
-	t.hosts[i].heard, t.hosts[i].muted = true, false
+	h := &t.hosts[i]
+	h.heard, h.muted, h.spokeAt = true, false, max(h.spokeAt, at)
 	t.stand(i, standing)
 	t.unlink(i)
 	t.link(i, at)

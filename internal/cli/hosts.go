@@ -52,6 +52,11 @@ func (a *app) writeHosts(hosts []api.Host) error {
 		return err
 	}
 	for _, h := range hosts {
+		if h.Quarantine != "" {
+			if _, err := fmt.Fprintf(a.stdout, "%s is quarantined: %s\n", plain(h.ID), quarantineOf(h.Quarantine)); err != nil {
+				return err
+			}
+		}
 		if h.NotConnected == "" {
 			continue
 		}
@@ -81,6 +86,14 @@ func hostTable(hosts []api.Host) *table {
 			grouped(h.ResidentMB), grouped(h.CommittedMB), grouped(h.SandboxCount))
 	}
 	return t
+}
+
+// quarantineOf says why a replica leaves a host alone, and what to look at.
+func quarantineOf(why api.Quarantine) string {
+	if why == api.QuarantineBootsFailed {
+		return "its last boots all failed; look at what boots them there. A boot that comes up ends it"
+	}
+	return "it did not answer when it was asked to reserve; look at its agent. An answer ends it"
 }
 
 // intakeOf names the intake, and that nothing is placed on a host that is not heard.

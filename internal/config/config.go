@@ -116,6 +116,11 @@ type Fleet struct {
 	Quotas           []Quota          `yaml:"quotas"`
 	QuotaEnforcement pool.Enforcement `yaml:"quota_enforcement" omit:"empty"`
 	Consumers        []Consumer       `yaml:"consumers"`
+
+	// What one tenant starts of one template within one window peaks together: so many of it
+	// on one host, while others fit. Unset: see CohortRule.
+	CohortPerHost Limit         `yaml:"cohort_per_host" omit:"unset"`
+	CohortWindow  time.Duration `yaml:"cohort_window" omit:"unset"`
 }
 
 // Pool is a cap that classes share, and the length of its line.

@@ -40,7 +40,9 @@ func (h *Host) defaults() {
 	}
 }
 
-func (f *Fleet) defaults() { *f = Fleet{Ceiling: None, DefaultQuota: None} }
+func (f *Fleet) defaults() {
+	*f = Fleet{Ceiling: None, DefaultQuota: None, CohortPerHost: unset, CohortWindow: unset}
+}
 
 func (p *Pool) defaults() {
 	*p = Pool{Placement: OnHost, MaxWaiting: unset, SlotTTL: unset, TicketTTL: unset}

@@ -80,6 +80,11 @@ p.yaml:8: fleet.pools[3].cap: "1_000" is no whole number; write digits, as in 30
 			"fleet:\n  default_quota: none\n  ceiling: 100\n  pools:\n  - {name: a, cap: none}\n  classes:\n  - name: s\n    pool: a\n    memory: 1GiB\n",
 			`p.yaml:8: fleet.classes[0].pool: pool "a" has no cap, and with a ceiling of 100 every class must be in a pool with one; give the pool a cap`,
 		},
+		"the cohort rule": {
+			"fleet:\n  default_quota: none\n  cohort_per_host: 0\n  cohort_window: 2h\n  pools: [{name: a, cap: none}]\n  classes: []\n",
+			`p.yaml:3: fleet.cohort_per_host: 0 is out of bounds; write a whole number from 1 to 10000, or none for no rule
+p.yaml:4: fleet.cohort_window: 2h is out of bounds; write a duration from 1s to 1h`,
+		},
 		"no quota stated": {
 			"fleet:\n  pools: [{name: a, cap: none}]\n  classes: []\n",
 			`p.yaml:2: fleet.default_quota: is missing; state how many sandboxes a tenant without a quota of its own may hold: a whole number or the word none`,

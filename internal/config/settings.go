@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/pool"
 )
@@ -20,6 +21,30 @@ func (f *Fleet) Settings() pool.Settings {
 		s.Quotas[q.Tenant] = int64(q.Limit)
 	}
 	return s
+}
+
+// Of one cohort.
+const (
+	cohortPerHost = 8
+	cohortWindow  = time.Minute
+)
+
+// CohortRule returns how many of one cohort started within which window are put on one host
+// while others fit: 8 within 60 s unless it is said, and 0 for no rule. It is not written into
+// a document that does not say it, which an older version can so still read.
+func (f *Fleet) CohortRule() (perHost int, window time.Duration) {
+	perHost, window = cohortPerHost, cohortWindow
+	switch f.CohortPerHost {
+	case unset:
+	case None:
+		perHost = 0
+	default:
+		perHost = int(f.CohortPerHost)
+	}
+	if f.CohortWindow != unset {
+		window = f.CohortWindow
+	}
+	return perHost, window
 }
 
 func (p *Pool) limits() pool.Limits {

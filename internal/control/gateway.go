@@ -135,7 +135,9 @@ func (g *Gateway) Load(ctx context.Context) error {
 		return fmt.Errorf("the configuration in force is not readable by this version: %w", err)
 	}
 	// Somebody may have loaded a later one meanwhile; the next Load looks again.
-	g.fleet.CompareAndSwap(old, &loaded{generation: c.Generation, fleet: fleet})
+	if g.fleet.CompareAndSwap(old, &loaded{generation: c.Generation, fleet: fleet}) {
+		g.useCohortRule(fleet)
+	}
 	return nil
 }
 

@@ -195,6 +195,7 @@ func (t *tending) run(ctx context.Context, feed Feed) error {
 // the host look silent.
 func (t *tending) hear(ctx context.Context, n host.News) {
 	t.gateway.observe(n.Verdict)
+	t.gateway.boots(t.link.ID(), len(n.Tracks), t.unbooted(n.Ends))
 	t.hearOwn(&n)
 	for _, ref := range n.Tracks {
 		if _, err := t.gateway.Store.Track(ctx, ref.ID, ref.Epoch); err != nil {

@@ -143,6 +143,7 @@ func (g *Gateway) lastWord(id string) api.Host {
 
 // addRegistered adds what the registry has of a host, and why it is not connected here.
 func (g *Gateway) addRegistered(out *api.Host, h *registry.Host) {
+	out.Quarantine = g.quarantine(h.ID)
 	out.State, out.Endpoint, out.Version = api.HostState(h.State), h.Endpoint, h.Version
 	out.RegisteredAt, out.BuriedAt = wireTime(h.RegisteredAt), wireTime(h.BuriedAt)
 	if out.Incarnation == 0 {

@@ -124,6 +124,7 @@ var (
 	descFree       = prometheus.NewDesc("plimsoll_host_free_bytes", "Least room under any limit.", perHost, nil)
 	descSandboxes  = prometheus.NewDesc("plimsoll_host_sandboxes", "Sandboxes that are charged.", perHost, nil)
 	descShut       = prometheus.NewDesc("plimsoll_host_intake_shut", "1 while the valve keeps a host's intake shut.", perHost, nil)
+	descQuarantine = prometheus.NewDesc("plimsoll_host_quarantined", "1 while this replica places nothing on a host that it hears, since its reserves went unanswered or its boots failed.", []string{"host", "reason"}, nil)
 	descBusy       = prometheus.NewDesc("plimsoll_pool_busy_slots", "Slots held.", perPool, nil)
 	descCap        = prometheus.NewDesc("plimsoll_pool_cap_slots", "Slots in all; absent without a cap.", perPool, nil)
 	descOutOfGate  = prometheus.NewDesc("plimsoll_out_of_gate", "What ran without a slot when this replica was last told what runs; absent when it was not told within the life of a slot.", perPool, nil)
@@ -138,7 +139,7 @@ func (g *Gateway) Gauges() prometheus.Collector { return hostGauges{g} }
 func (c hostGauges) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom,
-		descAside, descFree, descSandboxes, descShut, descBusy, descRunning, descCap, descWaiting, descOutOfGate,
+		descAside, descFree, descSandboxes, descShut, descQuarantine, descBusy, descRunning, descCap, descWaiting, descOutOfGate,
 	} {
 		out <- d
 	}
@@ -151,6 +152,9 @@ func (c hostGauges) Collect(out chan<- prometheus.Metric) {
 	for _, link := range c.g.links() {
 		if v, err := link.View(ctx); err == nil {
 			collectHost(out, link.ID(), v)
+		}
+		if why := c.g.quarantine(link.ID()); why != "" {
+			out <- prometheus.MustNewConstMetric(descQuarantine, prometheus.GaugeValue, 1, link.ID(), string(why))
 		}
 	}
 	lines, err := c.g.Store.Lines(ctx)

@@ -39,6 +39,7 @@ type driving struct {
 	pin     table.PickOptions
 	charge  table.Charge // of the host that is being asked
 	swept   bool
+	sweptAt time.Duration // when the sweep began
 	left    time.Duration // that the last promise is good for
 	would   []string      // what enforce would have said on the way
 }
@@ -91,7 +92,7 @@ func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Eve
 		row, found, err := store.ByID(ctx, e.ID)
 		return admission.RowRead{Row: row, Found: found, Failed: d.failed(err)}
 	case admission.Sweep:
-		d.swept = true
+		d.swept, d.sweptAt = true, d.gateway.Now()
 		d.gateway.sweepFor(ctx, d.req.Claim.Contents.Kind(), &d.req.Ask, &d.pin)
 		return admission.Swept{}
 	case admission.Pause:
@@ -117,6 +118,7 @@ func (d *driving) pick(e admission.Effect) admission.Event {
 	g := d.gateway
 	opts := d.pin
 	opts.Exclude, opts.Rand, opts.Gross = e.Exclude, g.Rand(), e.Last
+	opts.HeardSince, opts.Cohort = d.sweptAt, d.cohort()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e.Host != "" {
@@ -130,7 +132,7 @@ func (d *driving) pick(e admission.Effect) admission.Event {
 		// Every id, so that the counts are true; the surface names the first few.
 		return admission.Picked{Tally: tallyOf(g.table.Explain(g.Now(), &d.req.Ask, &opts, g.table.Len()))}
 	}
-	d.charge = g.table.Charge(c.Ref, &d.req.Ask, 0)
+	d.charge = g.table.Charge(c.Ref, &d.req.Ask, opts.Cohort)
 	return d.named(c.Host)
 }
 
@@ -146,6 +148,8 @@ func tallyOf(t table.Tally) admission.Tally {
 		switch reason := table.Reason(r); reason {
 		case table.Unheard, table.Silent, table.Invalid:
 			put(admission.Silent, ids)
+		case table.Quarantined:
+			put(admission.Quarantined, ids)
 		case table.Pressure:
 			put(string(host.Pressure), ids)
 		case table.Cordoned:
@@ -169,11 +173,8 @@ func tallyOf(t table.Tally) admission.Tally {
 // reserve asks the host, until an instant of its own clock: the last frame heard of it.
 func (d *driving) reserve(ctx context.Context, e admission.Effect) admission.Event {
 	g := d.gateway
-	defer func() {
-		g.mu.Lock()
-		g.table.Uncharge(d.charge)
-		g.mu.Unlock()
-	}()
+	answered, promised := false, false
+	defer func() { d.came(e.Host, answered, promised) }()
 	link, last, _ := g.link(e.Host)
 	if link == nil {
 		return admission.Reserved{Unknown: true}
@@ -188,6 +189,7 @@ func (d *driving) reserve(ctx context.Context, e admission.Effect) admission.Eve
 		g.Log.Warn("reserve not answered", "host", e.Host, "id", e.ID, "err", err)
 		return admission.Reserved{Unknown: true}
 	}
+	answered, promised = true, answer.Denial == ""
 	g.observe(answer.Verdict)
 	d.left = answer.Until - answer.Verdict.At
 	d.wouldHave(string(answer.Would))

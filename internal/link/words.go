@@ -117,7 +117,7 @@ func refsFrom(refs []*agentv1.Ref) []host.Ref {
 func endsOf(ends []host.End) []*agentv1.End {
 	var out []*agentv1.End
 	for _, e := range ends {
-		out = append(out, &agentv1.End{Id: e.ID, Epoch: e.Epoch, How: string(e.How), Reason: e.Reason})
+		out = append(out, &agentv1.End{Id: e.ID, Epoch: e.Epoch, How: string(e.How), Reason: e.Reason, Unbooted: e.Unbooted})
 	}
 	return out
 }
@@ -125,7 +125,7 @@ func endsOf(ends []host.End) []*agentv1.End {
 func endsFrom(ends []*agentv1.End) []host.End {
 	var out []host.End
 	for _, e := range ends {
-		out = append(out, host.End{ID: e.GetId(), Epoch: e.GetEpoch(), How: host.Outcome(e.GetHow()), Reason: e.GetReason()})
+		out = append(out, host.End{ID: e.GetId(), Epoch: e.GetEpoch(), How: host.Outcome(e.GetHow()), Reason: e.GetReason(), Unbooted: e.GetUnbooted()})
 	}
 	return out
 }

@@ -2123,6 +2123,7 @@ type End struct {
 	Epoch         int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	How           string                 `protobuf:"bytes,3,opt,name=how,proto3" json:"how,omitempty"`
 	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Unbooted      bool                   `protobuf:"varint,5,opt,name=unbooted,proto3" json:"unbooted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2183,6 +2184,13 @@ func (x *End) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *End) GetUnbooted() bool {
+	if x != nil {
+		return x.Unbooted
+	}
+	return false
 }
 
 type Held struct {
@@ -3533,12 +3541,13 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x04mode\x18\x01 \x01(\x05R\x04mode\x12%\n" +
 	"\x0estream_restore\x18\x02 \x01(\bR\rstreamRestore\x120\n" +
 	"\x06labels\x18\x03 \x03(\v2\x18.plimsoll.agent.v1.LabelR\x06labels\x124\n" +
-	"\x06limits\x18\x04 \x03(\v2\x1c.plimsoll.agent.v1.DimensionR\x06limits\"U\n" +
+	"\x06limits\x18\x04 \x03(\v2\x1c.plimsoll.agent.v1.DimensionR\x06limits\"q\n" +
 	"\x03End\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x10\n" +
 	"\x03how\x18\x03 \x01(\tR\x03how\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x89\x02\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1a\n" +
+	"\bunbooted\x18\x05 \x01(\bR\bunbooted\"\x89\x02\n" +
 	"\x04Held\x122\n" +
 	"\breserved\x18\x01 \x03(\v2\x16.plimsoll.agent.v1.RefR\breserved\x128\n" +
 	"\tsandboxes\x18\x02 \x03(\v2\x1a.plimsoll.agent.v1.SandboxR\tsandboxes\x12*\n" +
