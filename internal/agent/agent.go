@@ -43,7 +43,10 @@ type Config struct {
 	Register func(ctx context.Context, host string) (int64, error)
 	// Show says a view of the host to whoever asks at the boot seam; nil: nobody is told.
 	Show func(v host.View, wall time.Time) api.Host
-	Log  *slog.Logger
+	// Measure says what a host is that this process does not run on; nil: Machine does. Such
+	// an agent has no Driver: it boots nothing, and opens no seam.
+	Measure func() (host.Sample, error)
+	Log     *slog.Logger
 	// Incarnation is the life that the registry says this is; zero: as the state has it.
 	Incarnation int64
 }
@@ -127,9 +130,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer a.booter.detach()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a.booter.adopt(a.host.View().Sandboxes)
 	helpers.Go(func() { a.sampleUntil(ctx) })
-	helpers.Go(func() { a.tidyUntil(ctx) })
+	if a.cfg.Driver != nil {
+		a.booter.adopt(a.host.View().Sandboxes)
+		helpers.Go(func() { a.tidyUntil(ctx) })
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -323,7 +328,12 @@ func (a *Agent) Holding(ctx context.Context) (host.Held, error) {
 func (a *Agent) OutOfGate(known []host.Sandbox) []host.Stray { return a.booter.outOfGate(known) }
 
 // Clear ends what runs out of gate under an id. What the agent watches it leaves alone.
-func (a *Agent) Clear(_ context.Context, id string) error { return a.cfg.Driver.Remove(id) }
+func (a *Agent) Clear(_ context.Context, id string) error {
+	if a.cfg.Driver == nil {
+		return nil // nothing here runs that could
+	}
+	return a.cfg.Driver.Remove(id)
+}
 
 // Holds says what the host has of a placement now.
 func (a *Agent) Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error) {

@@ -382,6 +382,9 @@ func (b *booter) clearStrays(known []host.Sandbox) {
 
 // strays are the driver's cgroups that are no known sandbox's.
 func (b *booter) strays(known []host.Sandbox) ([]driver.Stray, error) {
+	if b.agent.cfg.Driver == nil {
+		return nil, nil
+	}
 	ids := map[string]bool{}
 	for _, s := range known {
 		ids[s.ID] = true

@@ -33,17 +33,18 @@ type File struct {
 // Local is what one process needs to know for itself. Every setting has an environment
 // variable: PLIMSOLL_ and its path, as in PLIMSOLL_HOST_BUDGET.
 type Local struct {
-	DataDir   string `yaml:"data_dir"`
-	Listen    string `yaml:"listen"`
-	Advertise string `yaml:"advertise"`  // "": where it listens; see Local.Address
-	ReplicaID string `yaml:"replica_id"` // "": made once and kept in the data directory
-	Store     string `yaml:"store"`      // sqlite, sqlite:/path or postgres://…
-	Keys      string `yaml:"keys"`       // "": keys.json in the data directory; see Local.KeysFile
-	Host      *Host  `yaml:"host"`       // nil: no agent in this process
-	TLS       *TLS   `yaml:"tls"`        // nil: plaintext, which is for the loopback alone
-	Plaintext bool   `yaml:"plaintext"`  // of the API beyond the loopback, as behind a proxy that ends TLS
-	Agents    Agents `yaml:"agents"`     // of a replica
-	Agent     *Agent `yaml:"agent"`      // nil: this process's agent has no replicas elsewhere
+	DataDir   string   `yaml:"data_dir"`
+	Listen    string   `yaml:"listen"`
+	Advertise string   `yaml:"advertise"`  // "": where it listens; see Local.Address
+	ReplicaID string   `yaml:"replica_id"` // "": made once and kept in the data directory
+	Store     string   `yaml:"store"`      // sqlite, sqlite:/path or postgres://…
+	Keys      string   `yaml:"keys"`       // "": keys.json in the data directory; see Local.KeysFile
+	Host      *Host    `yaml:"host"`       // nil: no agent in this process
+	TLS       *TLS     `yaml:"tls"`        // nil: plaintext, which is for the loopback alone
+	Plaintext bool     `yaml:"plaintext"`  // of the API beyond the loopback, as behind a proxy that ends TLS
+	Agents    Agents   `yaml:"agents"`     // of a replica
+	Agent     *Agent   `yaml:"agent"`      // nil: this process's agent has no replicas elsewhere
+	StandIn   *StandIn `yaml:"stand_in"`   // nil: this process stands in for no hosts
 }
 
 // TLS is a process's certificate, and whose it trusts.
@@ -64,6 +65,13 @@ type Agent struct {
 	Advertise     string   `yaml:"advertise"`       // "": where it listens
 	Replicas      []string `yaml:"replicas"`        // addresses of the API; any that answers will do
 	JoinTokenFile string   `yaml:"join_token_file"` // needed until the host has its credential
+}
+
+// StandIn is set up by whoever has hosts that cannot run an agent, and post heartbeats.
+type StandIn struct {
+	Listen    string   `yaml:"listen"`     // for their reports
+	TokenFile string   `yaml:"token_file"` // of the token that they send
+	Hosts     []string `yaml:"hosts"`      // their ids
 }
 
 // Host is what a host's agent is set up by.

@@ -27,6 +27,8 @@ func (l *Local) defaults() {
 	*l = Local{DataDir: "/var/lib/plimsoll", Listen: "127.0.0.1:7070", Store: "sqlite"}
 }
 
+func (s *StandIn) defaults() { *s = StandIn{Listen: "127.0.0.1:7073"} }
+
 func (a *Agent) defaults() { *a = Agent{Listen: "127.0.0.1:7071"} }
 
 func (h *Host) defaults() {

@@ -80,6 +80,11 @@ func (l *Local) clone() *Local {
 		a.Replicas = slices.Clone(a.Replicas)
 		c.Agent = &a
 	}
+	if l.StandIn != nil {
+		s := *l.StandIn
+		s.Hosts = slices.Clone(s.Hosts)
+		c.StandIn = &s
+	}
 	c.Agents.Allow = slices.Clone(l.Agents.Allow)
 	return &c
 }

@@ -35,6 +35,38 @@ func (r *report) checkWire(l *Local) {
 	if l.Agent != nil {
 		r.checkAgent(l)
 	}
+	if l.StandIn != nil {
+		r.checkStandIn(l)
+	}
+}
+
+// mostStandIns is how many hosts one process stands in for: each has a stream of every replica.
+const mostStandIns = 256
+
+func (r *report) checkStandIn(l *Local) {
+	s := l.StandIn
+	if text := listenFault(s.Listen); text != "" {
+		r.relation([]string{"stand_in.listen"}, "%q %s; write host:port, as in 127.0.0.1:7073", short(s.Listen), text)
+	} else if l.TLS == nil && beyondLoopback(s.Listen) {
+		r.relation([]string{"stand_in.listen"}, "%q is beyond this machine, and without TLS the reports' token would travel in the clear; set tls.cert, tls.key and tls.ca, or listen on 127.0.0.1", short(s.Listen))
+	}
+	if s.TokenFile != "" && !isAbsolute(s.TokenFile) {
+		r.relation([]string{"stand_in.token_file"}, "%q is no absolute path; write it from the root, as in /etc/plimsoll/reports_token", short(s.TokenFile))
+	}
+	if len(s.Hosts) > mostStandIns {
+		r.relation([]string{"stand_in.hosts"}, "are %d; one process stands in for at most %d: run another", len(s.Hosts), mostStandIns)
+	}
+	seen := map[string]bool{}
+	for i, id := range s.Hosts {
+		path := fmt.Sprintf("stand_in.hosts[%d]", i)
+		if !namePattern.MatchString(id) || strings.Trim(id, ".") == "" {
+			r.relation([]string{path, "stand_in.hosts"}, "%q is no name; write 1 to 128 of A-Z a-z 0-9 . _ : -", short(id))
+		}
+		if seen[id] {
+			r.relation([]string{path, "stand_in.hosts"}, "host %q stands twice; remove one", short(id))
+		}
+		seen[id] = true
+	}
 }
 
 func (r *report) checkAgent(l *Local) {

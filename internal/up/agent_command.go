@@ -7,12 +7,13 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/observe"
+	"github.com/plimsoll-project/plimsoll/internal/standin"
 )
 
 // AgentCommand is `plimsoll agent`.
 func AgentCommand(version string) *cobra.Command {
 	var f flags
-	var observes bool
+	var observes, standsIn bool
 	var seen config.Observe
 	c := &cobra.Command{
 		Use:   "agent",
@@ -31,11 +32,17 @@ no replica: what it remembers runs and boots while it looks for one.
 
 With --observe it only measures what runs, found by cgroup parent or by a pattern, whoever
 started it, and plimsoll observe shows what each mode would hold of it. It writes nothing
-outside its data directory, and signals, moves, limits and scores nothing.`,
+outside its data directory, and signals, moves, limits and scores nothing.
+
+With --stand-in it keeps the ledgers of the hosts of stand_in.hosts, which cannot run an agent,
+by the heartbeats that they post to its own listener at /v1/reports. Replicas dial each of them
+as they do an agent: at agent.listen, and the ports that follow it; each joins with the token
+in data_dir/hosts/ID/join_token. ` + standin.Limits,
 		Example: `  plimsoll agent
   plimsoll agent --config plimsoll.yaml
   plimsoll config example --agent > agent.yaml && plimsoll agent --config agent.yaml
   PLIMSOLL_HOST_BUDGET=4GiB plimsoll agent --data-dir ./state
+  plimsoll agent --stand-in --config stand-in.yaml
   plimsoll agent --observe --match 'firecracker|qemu-system'
   plimsoll agent --observe --cgroup-parent /machine.slice --default-size 2GiB`,
 		Args: cobra.NoArgs,
@@ -51,6 +58,9 @@ outside its data directory, and signals, moves, limits and scores nothing.`,
 			if seen != (config.Observe{}) {
 				return errors.New("those flags say what to observe: add --observe")
 			}
+			if standsIn {
+				return RunStandIn(c.Context(), o)
+			}
 			if o.File.Local.Host == nil {
 				return errors.New("the configuration has no host section, so there is nothing for an agent to watch; add host: {}")
 			}
@@ -60,6 +70,7 @@ outside its data directory, and signals, moves, limits and scores nothing.`,
 	c.Flags().StringVar(&f.path, "config", "", "configuration `file`; see plimsoll config example")
 	c.Flags().StringVar(&f.level, "log", "info", "what to log on standard error: debug, info, warn or error")
 	c.Flags().BoolVar(&observes, "observe", false, "measure only what runs, and touch nothing")
+	c.Flags().BoolVar(&standsIn, "stand-in", false, "keep the ledgers of hosts that cannot run an agent")
 	observe.AddFlags(c, &seen)
 	return c
 }

@@ -20,7 +20,9 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/discover"
+	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 	"github.com/plimsoll-project/plimsoll/internal/link"
+	"github.com/plimsoll-project/plimsoll/internal/standin"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
@@ -57,10 +59,17 @@ type joined struct {
 	serves    atomic.Pointer[agent.Agent] // who gets other keys
 	first     *api.HostRegistered         // of a registration before the agent was there
 	again     chan struct{}               // holds one when the host should register again
+
+	standIn *standin.Host      // whose ledger this is; nil: this machine
+	made    func(*agent.Agent) // told of each life's agent, where it stands in
 }
 
 func runJoined(ctx context.Context, o Options, life int64) error {
-	j := &joined{Up: &Up{Options: o}, again: make(chan struct{}, 1)}
+	return (&joined{Up: &Up{Options: o}}).run(ctx, life)
+}
+
+func (j *joined) run(ctx context.Context, life int64) error {
+	j.again = make(chan struct{}, 1)
 	parts, over := errgroup.WithContext(ctx)
 	err := j.start(over, parts, life)
 	if err == nil {
@@ -87,7 +96,12 @@ func (j *joined) start(ctx context.Context, parts *errgroup.Group, life int64) (
 	if j.identity, err = identityOf(local); err != nil {
 		return err
 	}
-	if err := j.measure(); err != nil {
+	if j.standIn != nil {
+		j.machine, err = hostmem.Discover("/") // for the boot that the ledger is of
+	} else {
+		err = j.measure()
+	}
+	if err != nil {
 		return err
 	}
 	if err := j.meet(local); err != nil {
@@ -96,13 +110,17 @@ func (j *joined) start(ctx context.Context, parts *errgroup.Group, life int64) (
 	if err := j.makeAgent(ctx, life); err != nil {
 		return err
 	}
-	if j.seam, err = j.agent.Listen(); err != nil {
-		return err
+	if j.standIn == nil {
+		if j.seam, err = j.agent.Listen(); err != nil {
+			return err
+		}
+		parts.Go(func() error { return j.agent.Serve(ctx, j.seam) })
 	}
 	parts.Go(func() error { return j.agent.Run(ctx) })
-	parts.Go(func() error { return j.agent.Serve(ctx, j.seam) })
 	parts.Go(func() error { return j.server.Serve(ctx, j.listener) })
-	if err := j.announceJoined(ctx); err != nil {
+	if j.standIn != nil {
+		j.made(j.agent)
+	} else if err := j.announceJoined(ctx); err != nil {
 		return err
 	}
 	parts.Go(func() error { return j.enrol(ctx) })
@@ -142,14 +160,17 @@ func (j *joined) makeAgent(ctx context.Context, life int64) error {
 	if err != nil {
 		return err
 	}
-	j.agent, err = agent.New(ctx, agent.Config{
+	c := agent.Config{
 		Host: local.HostConfig(runtime.NumCPU(), nil), Budget: local.Host.Budget,
 		Dir: local.DataDir, Socket: local.AgentSocket(),
 		SampleLimits: local.Host.SampleLimits, SampleSandboxes: local.Host.SampleSandboxes,
 		Machine: j.machine, Driver: j.driver, Keys: j.keys.Current(), Register: j.firstLife, Incarnation: life, ReserveGroup: group,
 		Show: control.ShowHost, Log: j.Log,
-	})
-	if err != nil {
+	}
+	if j.standIn != nil {
+		j.standInFor(&c)
+	}
+	if j.agent, err = agent.New(ctx, c); err != nil {
 		return err
 	}
 	j.serves.Store(j.agent)
