@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/internal/control"
@@ -109,8 +110,19 @@ func readBody(w http.ResponseWriter, r *http.Request, read func([]byte) error) e
 	return read(body.Bytes())
 }
 
+// pages lends out what answers are written in, before their length is said.
+var pages = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 func writeJSON(w http.ResponseWriter, status int64, document any) {
-	w.Header().Set("Content-Type", "application/json")
+	page := pages.Get().(*bytes.Buffer)
+	defer pages.Put(page)
+	page.Reset()
+	if err := json.NewEncoder(page).Encode(document); err != nil {
+		panic(err) // wire types can be written
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(page.Len()))
 	w.WriteHeader(int(status))
-	json.NewEncoder(w).Encode(document) // whoever does not read it asks again
+	w.Write(page.Bytes()) // whoever does not read it asks again
 }
