@@ -186,21 +186,7 @@ func (a *app) gateBoot(ctx context.Context, c boot.Client, ask boot.Ask, argv []
 	}
 	numbers, over := make(chan int), make(chan struct{})
 	defer close(over)
-	go func() {
-		for {
-			select {
-			case s := <-signals:
-				n, _ := s.(syscall.Signal)
-				select {
-				case numbers <- int(n):
-				case <-over:
-					return
-				}
-			case <-over:
-				return
-			}
-		}
-	}()
+	go passOn(signals, numbers, over)
 	exit, err := c.Run(ctx, r.Ticket, command, a.stdout, a.stderr, numbers)
 	if err != nil {
 		undo, cancel := detached(ctx)

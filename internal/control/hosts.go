@@ -291,7 +291,7 @@ func (t *tending) compare(ctx context.Context, rows []pool.Row, held *host.Held)
 	strange := func(ref host.Ref) bool { return !known[ref] && !admission.OfHost(ref.ID, t.link.ID()) }
 	for i := range held.Sandboxes {
 		s := &held.Sandboxes[i]
-		if ref := (host.Ref{ID: s.ID, Epoch: s.Epoch}); !s.Stopping && strange(ref) {
+		if ref := (host.Ref{ID: s.ID, Epoch: s.Epoch}); !s.Stopping && s.Waiver == "" && strange(ref) {
 			t.unexpected(ctx, ref, s.Ask.Stateful, true)
 		}
 	}

@@ -14,9 +14,10 @@ import (
 
 // What else may be found.
 const (
-	EndUntold = "end_untold"  // the host still tells an end that the store has, or should have
-	Unheard   = "unheard"     // the store has it on a host that cannot be asked
-	OutOfGate = "out_of_gate" // it runs on a host whose ledger knows nothing of it
+	EndUntold  = "end_untold"  // the host still tells an end that the store has, or should have
+	Unticketed = "unticketed"  // booted by a bypass or in shadow
+	Unheard    = "unheard"     // the store has it on a host that cannot be asked
+	OutOfGate  = "out_of_gate" // it runs on a host whose ledger knows nothing of it
 )
 
 // Reconcile compares the store, the hosts and the clock with each other, in both
@@ -101,7 +102,9 @@ func (r *reconciling) host(ctx context.Context, link Link, rows []pool.Row) {
 		}
 	}
 	for i := range held.Sandboxes {
-		if s := &held.Sandboxes[i]; !s.Stopping {
+		if s := &held.Sandboxes[i]; s.Waiver != "" {
+			r.waived(link.ID(), s)
+		} else if !s.Stopping {
 			r.held(ctx, t, known, host.Ref{ID: s.ID, Epoch: s.Epoch}, s.Ask.Stateful, true)
 		}
 	}
@@ -147,6 +150,13 @@ func whereabouts(s *host.Stray) string {
 		pids[i] = itoa(int64(pid))
 	}
 	return "cgroup " + s.Where + ", processes " + firstOf(pids)
+}
+
+// waived shows what booted without a ticket because the host was in shadow or somebody had opened
+// a bypass. No store ever placed it, and no program stops it.
+func (r *reconciling) waived(at string, s *host.Sandbox) {
+	f := r.found(api.Finding{What: Unticketed, ID: s.ID, Epoch: s.Epoch, Key: s.Identity.Key, Host: at, State: string(s.Phase)})
+	f.Detail = "booted without a ticket (" + string(s.Waiver) + "), and is charged " + s.Ask.Memory.String() + " at most; it ends by itself"
 }
 
 // held judges what the host holds and the rows did not say.
