@@ -68,7 +68,7 @@ func TestTwoByTwo(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	words := strings.Join(c.Conclusions(), "\n")
-	for _, want := range []string{"4 outcomes are few", "wrong to say yes 2 times (66.7 % of 3", "1 failures of the other", "refused 1 where Plimsoll had room"} {
+	for _, want := range []string{"4 outcomes are few", "wrong to say yes 2 times (66.7 % of 3", "1 of the other scheduler's failures", "refused 1 where Plimsoll had room"} {
 		if !strings.Contains(words, want) {
 			t.Errorf("%q is not said:\n%s", want, words)
 		}

@@ -36,7 +36,7 @@ func (c Comparison) Conclusions() []string {
 		say("Plimsoll would have refused %d that fitted (%s of the outcomes): look at their reasons; lower the reserves or the headroom if they are no_room", n, share(n, told))
 	}
 	if n := c.Count(Prevented); n > 0 {
-		say("%d failures of the other scheduler would have been refused by Plimsoll", n)
+		say("%d of the other scheduler's failures would have been refused by Plimsoll", n)
 	}
 	if n := c.Cells[0][1].Total(); n > 0 {
 		say("the other scheduler refused %d where Plimsoll had room: capacity that was paid for and not used, if nothing else stood against it", n)
