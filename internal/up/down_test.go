@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,6 +81,15 @@ func TestAllReplicasDown(t *testing.T) {
 	if b, err := s.client().BypassHost(ctx, "h7", 0, "it is over"); err != nil || b.Active {
 		t.Errorf("%+v %v", b, err)
 	}
+	for _, sb := range h.Sandboxes {
+		if err := syscall.Kill(int(sb.PID), syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}
+	a.eventually("what it let in to be free again", func() bool {
+		h, err := s.client().Host(ctx, "h7")
+		return err == nil && len(h.Sandboxes) == 0
+	})
 }
 
 // TestModeShadowUnderLoad takes Plimsoll out and puts it back while creates come: between the
