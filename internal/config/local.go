@@ -14,7 +14,12 @@ import (
 	"github.com/plimsoll-project/plimsoll/pressure"
 )
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
+}
 
 // agent is the host section, with all defaults where there is none.
 func (l *Local) agent() *Host {

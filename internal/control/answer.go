@@ -243,12 +243,12 @@ func (g *Gateway) show(r pool.Row) api.Admission {
 		CreatedAt: createdAt(r).Wall(), AdmittedAt: wireTime(r.AdmittedAt), StartedAt: wireTime(r.RunningAt), EndedAt: wireTime(r.EndedAt),
 	}
 	if r.Host != "" {
-		_, verdict, _ := g.link(r.Host)
-		a.Mode = api.ChargeMode(verdict.Mode.String())
-		if verdict.Enforcement == host.Shadow {
+		mode, enforcement := g.modesOf(r.Host)
+		a.Mode = api.ChargeMode(mode.String())
+		if enforcement == host.Shadow {
 			a.Enforcement = api.EnforcementShadow
 		}
-		a.ChargeMB = needOf(askOf(g.Fleet(), r), verdict.Mode)
+		a.ChargeMB = needOf(askOf(g.Fleet(), r), mode)
 	}
 	if g.poolInShadow(r.Pool) {
 		a.Enforcement = api.EnforcementShadow

@@ -103,39 +103,41 @@ func (d *driving) whose() host.Identity {
 
 // performByHost carries out by the book what is the store's in other passages; nil for an
 // effect that is the same in all.
-func (d *driving) performByHost(ctx context.Context, e admission.Effect) (ev admission.Event) {
-	if !d.req.ByHost {
+func (d *driving) performByHost(ctx context.Context, e *admission.Effect) admission.Event {
+	switch e.Do {
+	case admission.Claim:
+		d.gateway.forgetDead(d.req.Claim.Consumer, d.req.Claim.Key)
+	case admission.Settle, admission.NoRoom, admission.Move, admission.Read:
+	case admission.Keep:
+		return d.keepByHost(ctx, *e)
+	default:
 		return nil
 	}
-	g, now := d.gateway, d.gateway.storeNow()
-	at := pool.Row{ID: e.ID, Consumer: d.req.Claim.Consumer, Key: d.req.Claim.Key, Gen: e.Gen, Host: e.Host}
-	if e.Do == admission.Claim {
-		g.forgetDead(at.Consumer, at.Key)
+	return d.gateway.own.step(d, e, d.gateway.storeNow())
+}
+
+// step is one transition of the book.
+func (b *book) step(d *driving, e *admission.Effect, now pool.Time) admission.Event {
+	c := &d.req.Claim
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e.Do {
+	case admission.Claim:
+		return admission.Claimed{Result: b.rows.Claim(now, *c)}
+	case admission.Settle:
+		row, ok := b.rows.Settle(now, pool.Row{ID: e.ID, Consumer: c.Consumer, Key: c.Key, Gen: e.Gen, Host: e.Host}, now.Add(d.left))
+		return admission.Settled{Row: row, OK: ok}
+	case admission.NoRoom:
+		return admission.NoRoomed{Result: b.rows.NoRoom(pool.Row{Consumer: c.Consumer, Key: c.Key, Gen: e.Gen})}
+	case admission.Move:
+		row, ok := b.rows.Move(now, e.ID, e.Acked)
+		return admission.Moved{Row: row, OK: ok}
 	}
-	if e.Do == admission.Keep {
-		return d.keepByHost(ctx, e)
+	row, found := b.rows.ByID(e.ID)
+	if !found {
+		row, found = b.rows.Get(c.Consumer, c.Key)
 	}
-	g.own.with(func(rows *admission.Book) {
-		switch e.Do {
-		case admission.Claim:
-			ev = admission.Claimed{Result: rows.Claim(now, d.req.Claim)}
-		case admission.Settle:
-			row, ok := rows.Settle(now, at, now.Add(d.left))
-			ev = admission.Settled{Row: row, OK: ok}
-		case admission.NoRoom:
-			ev = admission.NoRoomed{Result: rows.NoRoom(at)}
-		case admission.Move:
-			row, ok := rows.Move(now, e.ID, e.Acked)
-			ev = admission.Moved{Row: row, OK: ok}
-		case admission.Read:
-			row, found := rows.ByID(e.ID)
-			if !found {
-				row, found = rows.Get(at.Consumer, at.Key)
-			}
-			ev = admission.RowRead{Row: row, Found: found}
-		}
-	})
-	return ev
+	return admission.RowRead{Row: row, Found: found}
 }
 
 // keepByHost renews a reservation at the host that records it.
@@ -266,7 +268,7 @@ func (g *Gateway) rowOf(id, at string, p *host.Placed, known pool.Row) pool.Row 
 func (g *Gateway) forgetDead(consumer, key string) {
 	row, known := g.own.get(consumer, key)
 	if !known || row.Host == "" || !g.dead(row.Host) {
-		return
+		return // most are new
 	}
 	g.Log.Warn("an admission is lost with its host, which alone recorded it", "id", row.ID, "host", row.Host)
 	g.own.with(func(rows *admission.Book) { rows.End(row.ID) })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/table"
@@ -132,6 +133,16 @@ func (g *Gateway) link(id string) (l Link, last host.Verdict, silent bool) {
 		return nil, a.verdict, true
 	}
 	return a.link, a.verdict, !a.heard || g.Now()-a.heardAt >= g.silentAfter()
+}
+
+// modesOf is how a host charges and whether it refuses, by its last word.
+func (g *Gateway) modesOf(id string) (m gate.Mode, e host.Enforcement) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a := g.hosts[id]; a != nil {
+		m, e = a.verdict.Mode, a.verdict.Enforcement
+	}
+	return m, e
 }
 
 func (g *Gateway) silentAfter() time.Duration {

@@ -45,8 +45,10 @@ type driving struct {
 }
 
 func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Event {
-	if ev := d.performByHost(ctx, e); ev != nil {
-		return ev
+	if d.req.ByHost {
+		if ev := d.performByHost(ctx, &e); ev != nil {
+			return ev
+		}
 	}
 	store := d.gateway.Store
 	switch e.Do {
