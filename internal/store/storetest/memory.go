@@ -165,6 +165,7 @@ func (m *Memory) Shadow(_ context.Context, t pool.Target, by, reason string) (po
 	defer m.in()()
 	v := m.model.Shadow(t, by, reason)
 	if v == pool.Ordered {
+		m.version++
 		m.done(by, control.ShadowDeed(t), reason)
 	}
 	return v, nil
@@ -175,6 +176,7 @@ func (m *Memory) Enforce(_ context.Context, t pool.Target, by, reason string) (p
 	defer m.in()()
 	v := m.model.Enforce(t)
 	if v == pool.Ordered {
+		m.version++
 		m.done(by, control.EnforceDeed(t), reason)
 	}
 	return v, nil
