@@ -29,6 +29,7 @@ package admission
 import (
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
@@ -371,12 +372,21 @@ func (p *Passage) noRoomed(e NoRoomed) Step {
 	case pool.NoSuchKey:
 		return p.next(Effect{Do: Read, ID: p.row.ID})
 	case pool.PoolFull:
-		return p.reply(Answer{Kind: No, Code: p.tally.code(), Row: r.Row, Standing: r.Standing})
+		return p.reply(Answer{Kind: No, Code: p.refusal(), Row: r.Row, Standing: r.Standing})
 	}
 	if r.Verdict == pool.Queued && r.Row.Starves(r.Standing) {
 		return p.standFor(fromVerdict(r))
 	}
 	return p.reply(fromVerdict(r))
+}
+
+// refusal is which no it is. That a host which is demanded is not heard says nothing of the fleet.
+func (p *Passage) refusal() api.Code {
+	c, code := &p.req.Claim.Contents, p.tally.code()
+	if code == api.NoHealthyAgents && c.Host != "" && !c.Prefer {
+		return api.HostSilent
+	}
+	return code
 }
 
 // settled has the yes, or learns that the row went on without this passage.

@@ -1595,6 +1595,10 @@ type Problem struct {
 	// Detail What is particular to this one: the field, the figure.
 	Detail string `json:"detail,omitempty"`
 
+	// ElsewhereFits Of a refusal with scope `host`, where the request demanded that host: whether another one had
+	// room. Move if so; wait if not.
+	ElsewhereFits *bool `json:"elsewhere_fits,omitempty"`
+
 	// Errors Faults in a document, in the order of its lines.
 	Errors []Fault `json:"errors,omitempty"`
 

@@ -61,7 +61,9 @@ func fromProblem(p api.Problem) *api.Refusal {
 			Use:        value(p.Use),
 			Hosts:      p.Hosts,
 			Share:      p.Share,
-			Override:   p.Override,
+
+			ElsewhereFits: p.ElsewhereFits,
+			Override:      p.Override,
 		},
 	}
 }

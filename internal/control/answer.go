@@ -138,8 +138,12 @@ func (c call) refusal(a admission.Answer) error {
 	if r.Detail == "" {
 		r.Detail = c.explain(a)
 	}
-	if pinned := a.Row.Contents.Host; pinned != "" && !a.Row.Prefer && r.WhoseNo() == api.ScopeFleet && len(f.Hosts) > 0 {
-		r.Scope, r.Remedy = api.ScopeHost, c.elsewhere(pinned)
+	if len(f.Hosts) > 0 { // hosts were asked, and all of those that could be said no
+		r.Scope = api.ScopeFleet
+	}
+	if pinned := a.Row.Contents.Host; pinned != "" && !a.Row.Prefer && len(f.Hosts) > 0 {
+		fits := c.fitsElsewhere(pinned)
+		r.Scope, f.ElsewhereFits, r.Remedy = api.ScopeHost, &fits, elsewhere(pinned, fits)
 	}
 	if r.Code.Meaning().Retryable() {
 		h := c.appoint(c.key, c.comeBack(a))
@@ -156,12 +160,18 @@ func refusing(t admission.Tally) map[string][]string {
 	return out
 }
 
-// elsewhere tells a caller who may have just one host whether to wait for it or to move.
-func (c call) elsewhere(pinned string) string {
+// fitsElsewhere tells a caller who may have just one host whether another had room.
+func (c call) fitsElsewhere(pinned string) bool {
 	g := c.gateway
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, ok := g.table.Pick(g.Now(), &c.ask, &table.PickOptions{Exclude: []string{pinned}}); ok {
+	_, ok := g.table.Pick(g.Now(), &c.ask, &table.PickOptions{Exclude: []string{pinned}})
+	return ok
+}
+
+// elsewhere says whether to wait for that host or to move.
+func elsewhere(pinned string, fits bool) string {
+	if fits {
 		return "another host has room now: ask without requiring " + pinned + ", or ask again after Retry-After"
 	}
 	return "no other host has room either: ask again after Retry-After, or use queue mode"
