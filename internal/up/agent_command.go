@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/observe"
 	"github.com/plimsoll-project/plimsoll/internal/standin"
@@ -32,7 +33,8 @@ no replica: what it remembers runs and boots while it looks for one.
 
 With --observe it only measures what runs, found by cgroup parent or by a pattern, whoever
 started it, and plimsoll observe shows what each mode would hold of it. It writes nothing
-outside its data directory, and signals, moves, limits and scores nothing.
+outside its data directory, and signals, moves, limits and scores nothing. A file that says
+host.enforcement: observe, and names no replicas, has the same effect.
 
 With --stand-in it keeps the ledgers of the hosts of stand_in.hosts, which cannot run an agent,
 by the heartbeats that they post to its own listener at /v1/reports. Replicas dial each of them
@@ -51,7 +53,7 @@ in data_dir/hosts/ID/join_token. ` + standin.Limits,
 			if err != nil {
 				return err
 			}
-			if observes {
+			if observes || onlyObserves(&o.File.Local) {
 				observing(c, &o, seen)
 				return RunObserver(c.Context(), o)
 			}
@@ -73,6 +75,12 @@ in data_dir/hosts/ID/join_token. ` + standin.Limits,
 	c.Flags().BoolVar(&standsIn, "stand-in", false, "keep the ledgers of hosts that cannot run an agent")
 	observe.AddFlags(c, &seen)
 	return c
+}
+
+// onlyObserves says whether the file has this machine observed, and by nobody's order but its
+// own: with replicas it is one of their hosts, which promises nothing.
+func onlyObserves(l *config.Local) bool {
+	return l.Host != nil && l.Host.Enforcement == host.Observe && !l.HasReplicas()
 }
 
 // observing lays the flags over what the file says.
