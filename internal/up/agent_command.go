@@ -28,7 +28,7 @@ boot with it. Sandboxes outlive it: the next start re-adopts them.
 
 With agent.replicas it registers at any of them that answers, and all of them dial it at
 agent.listen. The first start joins with the token in the file that agent.join_token_file
-names (plimsoll host token makes one), or PLIMSOLL_AGENT_JOIN_TOKEN_FILE. Later starts need
+names (plimsoll host token create makes one), or PLIMSOLL_AGENT_JOIN_TOKEN_FILE. Later starts need
 no replica: what it remembers runs and boots while it looks for one.
 
 With --observe it only measures what runs, found by cgroup parent or by a pattern, whoever

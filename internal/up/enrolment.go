@@ -120,7 +120,7 @@ func (e *enrolment) anew(why error) error {
 		e.known.Credential = ""
 		return fmt.Errorf("%w; it joins again with the token in %s", why, e.token)
 	}
-	return final{fmt.Errorf("%w; make a token with plimsoll host token --host %s, and name its file with agent.join_token_file", why, e.host)}
+	return final{fmt.Errorf("%w; make a token with plimsoll host token create --host %s, and name its file with agent.join_token_file", why, e.host)}
 }
 
 // each asks one replica after the other until one answers.
@@ -166,7 +166,7 @@ func (e *enrolment) join(ctx context.Context, c *client.Client) error {
 
 func (e *enrolment) joinToken() (string, error) {
 	if e.token == "" {
-		return "", fmt.Errorf("host %s has no credential yet; make a join token with plimsoll host token, put it into a file, and name that with agent.join_token_file or PLIMSOLL_AGENT_JOIN_TOKEN_FILE", e.host)
+		return "", fmt.Errorf("host %s has no credential yet; make a join token with plimsoll host token create, put it into a file, and name that with agent.join_token_file or PLIMSOLL_AGENT_JOIN_TOKEN_FILE", e.host)
 	}
 	data, err := os.ReadFile(e.token)
 	if err != nil {
