@@ -75,7 +75,7 @@ func byHost(r *pool.Row) bool {
 // looks like a new key of another class.
 func (g *Gateway) recordable(q *admission.Request) error {
 	if q.ByHost && q.Claim.Mode == pool.Queue {
-		return api.Refuse(api.InvalidRequest, "mode: hosts alone record class %s, so it has no queue; leave mode out, and ask again after a no", q.Claim.Contents.Class)
+		return api.Refuse(api.InvalidRequest, "mode: hosts alone record class %s, so it has no queue; write mode refuse, and ask again after a no", q.Claim.Contents.Class)
 	}
 	if row, known := g.own.get(q.Claim.Consumer, q.Claim.Key); known && !q.ByHost {
 		return api.Refuse(api.KeyConflict, "key %s is in use with other contents, state %s", row.Key, row.State)

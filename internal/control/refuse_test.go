@@ -66,21 +66,20 @@ func TestBurstWithFailures(t *testing.T) {
 // one of them comes after a bounded number of tries and with an appointment. Whoever records
 // the class, a host is asked a few times for two thousand.
 func TestStormSharesItsSweep(t *testing.T) {
-	for _, class := range []string{"large", "large-alone"} {
+	for _, class := range []string{"large", "alone"} {
 		bubble(t, twoHosts(4096), func(r *rig) {
 			full(r)
-			if class == "large-alone" {
+			if class == "alone" {
 				r.apply(strings.Replace(aloneDocument, "max_memory: 4GiB", "max_memory: 8GiB", 1))
 			}
 			before, began := r.hosts[0].calls("Verdict"), time.Now()
 			asked := r.hosts[0].calls("Reserve") + r.hosts[1].calls("Reserve")
 			r.hosts[1].set(func() { r.hosts[1].lag = 5 * time.Millisecond })
-			words := map[string]int{}
-			if class == "large-alone" {
-				words = r.crowdOf(2000, "alone", func(q *api.AdmissionRequest) { n := int64(4096); q.MemoryMB = &n })
-			} else {
-				words = r.crowd(2000, class)
+			var change []func(*api.AdmissionRequest)
+			if class == "alone" {
+				change = append(change, func(q *api.AdmissionRequest) { n := int64(4096); q.MemoryMB = &n })
 			}
+			words := r.crowdOf(2000, class, change...)
 			if words["no_capacity"] != 2000 {
 				t.Errorf("2,000 creates on full hosts: %v", words)
 			}
