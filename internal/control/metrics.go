@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -103,6 +104,9 @@ func (g *Gateway) admitted(c call, r pool.Row) {
 	g.Metrics.Admissions.WithLabelValues(r.Pool, r.Class, r.Consumer).Inc()
 	if waited, ok := c.waitedFor(r); ok {
 		g.Metrics.ToSuccess.Observe(waited.Seconds())
+	}
+	if !g.Log.Enabled(context.Background(), slog.LevelDebug) {
+		return // its words cost as much as the counting
 	}
 	g.Log.Debug("admitted", "id", r.ID, "epoch", r.Epoch, "host", r.Host, "class", r.Class, "consumer", r.Consumer)
 }
