@@ -59,8 +59,8 @@ func (t *Table) checkSpot(h *host, s *spot, i int32) error {
 	if b := t.bucketOf(h); s.bucket != b {
 		return fmt.Errorf("table: host %q is in bucket %d, its score says %d", h.id, s.bucket, b)
 	}
-	if e := g.heaps[s.bucket][s.pos]; e != (entry{room: h.room(), ref: i}) {
-		return fmt.Errorf("table: host %q has room %d, its entry says %v", h.id, h.room(), e)
+	if e := g.heaps[s.bucket][s.pos]; e != (entry{room: h.indexed(), ref: i}) {
+		return fmt.Errorf("table: host %q has room %d, its entry says %v", h.id, h.indexed(), e)
 	}
 	return nil
 }
@@ -82,10 +82,13 @@ func (t *Table) checkIndex() error {
 
 // check counts a group's entries, and looks at its heaps and its tree.
 func (g *group) check() (total int, err error) {
-	buckets := len(g.heaps)
+	buckets, top := len(g.heaps), none
 	for b, heap := range g.heaps {
 		total += len(heap)
 		most := int32(noRoom)
+		if len(heap) > 0 {
+			top = int32(b)
+		}
 		for i, e := range heap {
 			if i > 0 && e.room > heap[(i-1)/2].room {
 				return 0, fmt.Errorf("bucket %d: entry %d has more room than its parent", b, i)
@@ -95,6 +98,9 @@ func (g *group) check() (total int, err error) {
 		if g.best[buckets+b] != most {
 			return 0, fmt.Errorf("bucket %d: most room is %d, the tree says %d", b, most, g.best[buckets+b])
 		}
+	}
+	if top != g.top || top != none && g.best[int32(buckets)+top] != g.topRoom {
+		return 0, fmt.Errorf("the highest bucket is %d, remembered %d with room %d", top, g.top, g.topRoom)
 	}
 	for i := 1; i < buckets; i++ {
 		if g.best[i] != max(g.best[2*i], g.best[2*i+1]) {

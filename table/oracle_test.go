@@ -527,7 +527,7 @@ func FuzzPickEqualsScan(f *testing.F) {
 	f.Add([]byte{1, 2, 1, 1, 5, 11, 11, 1, 0, 3, 1, 2, 3, 39, 3, 39, 7, 1, 1, 1, 1, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := tape(data)
-		r := newRig(t, Options{Strategy: Strategy(p.n(2)), Buckets: 64})
+		r := newRig(t, Options{Strategy: Strategy(p.n(2)), Buckets: 64, groups: 5 + p.n(2)*20})
 		for len(p) > 0 {
 			r.step(&p)
 		}
@@ -542,7 +542,7 @@ func TestPickEqualsScan(t *testing.T) {
 		for i := range p {
 			p[i] = byte(q.next())
 		}
-		r := newRig(t, Options{Strategy: Strategy(seed % 2), BucketWidth: int64(1+seed%3) * 300, Buckets: 32})
+		r := newRig(t, Options{Strategy: Strategy(seed % 2), BucketWidth: int64(1+seed%3) * 300, Buckets: 32, groups: 5 + int(seed%4)*10})
 		for len(p) > 0 {
 			r.step(&p)
 		}

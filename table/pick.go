@@ -38,13 +38,19 @@ type query struct {
 	need [2]int32 // by mode, whole MiB
 	rand uint64
 
+	marks   uint64 // of the labels and dimensions that it wants
 	lenient bool   // hosts in quarantine may be asked, too
 	cohort  Cohort // while its rule holds
 	looks   int    // hosts that may still be passed over for it
 }
 
 func newQuery(a *gate.Ask, o *PickOptions) query {
-	q := query{ask: a, opts: o, rand: o.Rand}
+	q := query{ask: a, opts: o, rand: o.Rand, marks: marksOf(a.Labels)}
+	for _, d := range a.Dims {
+		if d.N > 0 && d.Name != gate.SandboxDim {
+			q.marks |= markOf(d.Name)
+		}
+	}
 	q.need[gate.Committed] = needMiB(a, gate.Committed)
 	q.need[gate.WorkingSet] = q.need[gate.Committed]
 	if !a.Stateful {
@@ -159,7 +165,7 @@ func (t *Table) find(q *query, side who, from, below int32) (found, bucket int32
 	var at [maxGroups]int32 // each group's best bucket that may still have a host
 	for i, g := range t.groups {
 		at[i] = none
-		if side.has(g.own) && (g.mixed || carries(g.labels, q.ask.Labels)) {
+		if side.has(g.own) && g.mayTake(q) {
 			at[i] = g.bestBucket(min(below, g.buckets()), q.need[g.mode])
 		}
 	}
@@ -178,18 +184,26 @@ func (t *Table) find(q *query, side who, from, below int32) (found, bucket int32
 
 // lead returns the group with the highest bucket; among equals, at random by their hosts.
 func (t *Table) lead(at []int32, q *query) int {
-	lead, hosts := -1, 0
+	top, lead, hosts, equals := none, -1, 0, 0
 	for i, b := range at {
-		if b == none || lead >= 0 && b < at[lead] {
+		if b == none || b < top {
 			continue
 		}
-		n := len(t.groups[i].heaps[b])
-		if lead < 0 || b > at[lead] {
-			lead, hosts = i, n
-			continue
+		if b > top {
+			top, lead, hosts, equals = b, i, 0, 0
 		}
-		if hosts += n; q.below(hosts) < n {
-			lead = i
+		equals++
+		hosts += len(t.groups[i].heaps[b])
+	}
+	if equals < 2 {
+		return lead
+	}
+	n := q.below(hosts)
+	for i, b := range at {
+		if b == top {
+			if n -= len(t.groups[i].heaps[b]); n < 0 {
+				return i
+			}
 		}
 	}
 	return lead

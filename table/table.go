@@ -17,11 +17,22 @@
 // 20.45, the bucket 68 of width 0.3. Its admittable of 25,600 MiB takes 25 stateless sandboxes
 // of 4 GiB, charged 1,024 each; the 26th is refused. It takes 6 stateful ones, charged in full.
 //
-// The index: hosts of one mode, share and set of labels are a group; a group keeps one max-heap of
+// The index: hosts of one mode, share, set of labels and set of dimensions that they have
+// something left of are a group; a group keeps one max-heap of
 // rooms for each bucket of scores, and a tree of the heaps' maxima. The best bucket with room is
 // found in log₂(buckets) steps, also on a full fleet; a host in it by a few random probes, else
-// by a walk from the heap's top. A verdict, charge or release moves one host. Asks with hard
-// dimensions walk past hosts that have the memory and not the dimension.
+// by a walk from the heap's top. A verdict, charge or release moves one host.
+//
+// The bound: a pick is at most four descents of the trees of as many groups as there are, 256 at
+// most, and a walk past the hosts that have the memory and cannot take the ask. These are: those
+// excluded, a handful; those with their share of the cohort, 512 at most; those with less of a
+// dimension than an ask for two or more of it, in its groups alone (one of it is never in the
+// way); and, with more kinds of hosts than groups, those of the mixed groups whose labels or
+// dimensions do not match. A host without a sandbox slot is in nobody's way.
+//
+// The quantities are whole MiB: a host's room is rounded down and a need up, and ⌊x⌋ ≥ ⌈y⌉ says
+// x ≥ y, so that rounding never offers what does not fit; what it withholds is less than the
+// host's last MiB.
 //
 // A Table has one owner: not safe for concurrent use. Time is the owner's monotonic clock.
 package table
@@ -52,6 +63,8 @@ type Options struct {
 	BucketWidth int64         // of the score, in thousandths; 300: one GiB, or half a core
 	Buckets     int           // of scores, a power of two; 4,096; the last holds whatever scores higher
 	Strategy    Strategy
+
+	groups int // fewer than maxGroups, for tests
 }
 
 func (o Options) withDefaults() Options {
@@ -63,6 +76,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.BucketWidth <= 0 {
 		o.BucketWidth = 300
+	}
+	if o.groups <= 0 {
+		o.groups = maxGroups
 	}
 	if o.Buckets <= 0 {
 		o.Buckets = 4096

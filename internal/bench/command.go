@@ -41,7 +41,7 @@ func pickCommand() *cobra.Command {
 	var o PickOptions
 	c := &cobra.Command{
 		Use:     "pick",
-		Short:   "An exact pick, reserve and release in process, against the essay's loop",
+		Short:   "An exact pick, reserve and release in process, against other ways to choose",
 		Example: "  plimsoll bench pick --hosts 100000 -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
