@@ -188,7 +188,7 @@ func tableOf(all []mutant, found []Caught) string {
 }
 
 // Each guard of each invariant has a mutant, or a reason why none could be seen; and no
-// mutant is of a guard that nobody has heard of.
+// mutant is of a guard that nobody has heard of, or of a text that was written anew.
 func TestEveryGuardHasAMutant(t *testing.T) {
 	has := map[string]Invariant{}
 	for _, m := range readMutants(t) {
@@ -198,6 +198,9 @@ func TestEveryGuardHasAMutant(t *testing.T) {
 		has[m.guard] = m.invariant
 		if !slices.Contains(m.invariant.Guards(), m.guard) {
 			t.Errorf("guards.go does not list %q for invariant %d", m.guard, m.invariant)
+		}
+		if _, err := m.overlay(t.TempDir()); err != nil {
+			t.Errorf("the mutant of %q: %v", m.guard, err)
 		}
 	}
 	redundant := readRedundant(t)
