@@ -21,6 +21,7 @@ type Metrics struct {
 	Admissions     *prometheus.CounterVec
 	ToSuccess      prometheus.Histogram
 	Rejections     *prometheus.CounterVec
+	Reserves       *prometheus.CounterVec
 	InvalidReports prometheus.Counter
 	StoreErrors    prometheus.Counter
 }
@@ -49,6 +50,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "plimsoll_tickets_rejected_total",
 			Help: "Tickets that substrates presented and that admitted no boot, by reason.",
 		}, []string{"reason"}),
+		Reserves: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plimsoll_host_reserves_total",
+			Help: "Hosts that were asked to reserve, by what they said: reserved, denied, or unknown when no answer came; an admission takes one.",
+		}, []string{"answer"}),
 		InvalidReports: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "plimsoll_invalid_reports_total",
 			Help: "Reports of host agents that cannot be true; their host is no candidate until a true one comes.",
@@ -58,7 +63,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "Store transitions whose outcome is unknown.",
 		}),
 	}
-	r.MustRegister(m.Refusals, m.WouldRefuse, m.Admissions, m.ToSuccess, m.Rejections, m.InvalidReports, m.StoreErrors)
+	r.MustRegister(m.Refusals, m.WouldRefuse, m.Admissions, m.ToSuccess, m.Rejections, m.Reserves, m.InvalidReports, m.StoreErrors)
 	return m
 }
 

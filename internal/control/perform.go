@@ -189,13 +189,22 @@ func (d *driving) reserve(ctx context.Context, e admission.Effect) admission.Eve
 	})
 	if err != nil {
 		g.Log.Warn("reserve not answered", "host", e.Host, "id", e.ID, "err", err)
+		g.Metrics.Reserves.WithLabelValues("unknown").Inc()
 		return admission.Reserved{Unknown: true}
 	}
 	answered, promised = true, answer.Denial == ""
+	g.Metrics.Reserves.WithLabelValues(said(promised)).Inc()
 	g.observe(answer.Verdict)
 	d.left = answer.Until - answer.Verdict.At
 	d.wouldHave(string(answer.Would))
 	return admission.Reserved{Denial: answer.Denial}
+}
+
+func said(promised bool) string {
+	if promised {
+		return "reserved"
+	}
+	return "denied"
 }
 
 // keep renews a reservation: in the store first, so that nobody takes it for lapsed while

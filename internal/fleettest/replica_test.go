@@ -2,12 +2,14 @@ package fleettest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +24,9 @@ type replica struct {
 	dir  string
 	port int
 	env  []string
+	log  string // level; empty: the default
+
+	through []string // the command that becomes the process, if another is to prepare it
 
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when the process has
@@ -49,8 +54,14 @@ func (o *output) String() string {
 // newReplica is not started yet. An empty store is the embedded one.
 func newReplica(t *testing.T, verb, store string) *replica {
 	t.Helper()
+	return newReplicaOf(t, verb, store, document())
+}
+
+// newReplicaOf is one with a fleet of its own.
+func newReplicaOf(t *testing.T, verb, store, fleet string) *replica {
+	t.Helper()
 	r := &replica{t: t, verb: verb, dir: t.TempDir(), port: freePort(t), stderr: new(output)}
-	for name, text := range map[string]string{"keys.json": keysFile, "plimsoll.yaml": document()} {
+	for name, text := range map[string]string{"keys.json": keysFile, "plimsoll.yaml": fleet} {
 		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +92,8 @@ func (r *replica) start() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.cmd = exec.Command(path, r.verb, "--config", filepath.Join(r.dir, "plimsoll.yaml"))
+	line := append(slices.Clone(r.through), path, r.verb, "--log", cmp.Or(r.log, "info"), "--config", filepath.Join(r.dir, "plimsoll.yaml"))
+	r.cmd = exec.Command(line[0], line[1:]...)
 	r.cmd.Env, r.cmd.Dir, r.cmd.Stderr = r.env, "/", r.stderr
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd, ended, started := r.cmd, make(chan struct{}), make(chan error)
