@@ -44,7 +44,11 @@ func (g *Gateway) AdmitBatch(ctx context.Context, who *config.Consumer, items []
 			same[i] = at
 		default:
 			first[item.Request.Key] = i
-			all.Go(func() { out[i].Outcome, out[i].Err = g.admitOne(ctx, who, &item.Request) })
+			all.Add(1)
+			g.crew.do(func() {
+				defer all.Done()
+				out[i].Outcome, out[i].Err = g.admitOne(ctx, who, &item.Request)
+			})
 		}
 	}
 	all.Wait()

@@ -64,6 +64,7 @@ type Gateway struct {
 	reports     reports
 	looks       chan struct{} // holds one while somebody wants the registry read
 	own         book          // of what hosts alone record
+	crew        crew          // for the asks of batches
 
 	mu    sync.Mutex           // guards what follows; never held across I/O
 	table *table.Table         // picks; charged by unanswered reserves
@@ -100,7 +101,7 @@ func New(o Options) (*Gateway, error) {
 		looks:    make(chan struct{}, 1),
 		known:    known{hosts: map[string]registry.Host{}, why: map[string]string{}},
 	}
-	g.own.rows = admission.NewBook(mostByHost)
+	g.own.rows, g.crew = admission.NewBook(mostByHost), newCrew()
 	g.storeOffset.Store(g.Wall().UnixMilli() - g.Now().Milliseconds()) // until the two were compared
 	return g, g.SetKeys(o.Keys)
 }
