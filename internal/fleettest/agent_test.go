@@ -37,7 +37,7 @@ func (r room) mb() int64 { return r.budgetMB - r.headroomMB }
 func newAgent(t *testing.T, id string, size room, replicas []*replica, listen, advertise string) *hostAgent {
 	t.Helper()
 	a := &hostAgent{id: id, parent: fmt.Sprintf("plimsoll-fleet-%d/%s-%s", os.Getpid(), filepath.Base(t.TempDir()), id)}
-	a.replica = replica{t: t, verb: "agent", dir: shortDir(t), stderr: new(output)}
+	a.t, a.verb, a.dir, a.stderr = t, "agent", shortDir(t), new(output)
 	file := filepath.Join(a.dir, "join_token")
 	for path, text := range map[string]string{file: joinToken(t, id, replicas[0]), filepath.Join(a.dir, "plimsoll.yaml"): "host: {}\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -63,7 +63,7 @@ func newAgent(t *testing.T, id string, size room, replicas []*replica, listen, a
 		a.kill()
 		a.endSandboxes()
 		said := a.stderr.String()
-		if strings.Contains(said, "goroutine ") || strings.Contains(said, "panic") {
+		if strings.Contains(said, "goroutine ") || strings.Contains(said, "panic:") {
 			t.Errorf("the agent of %s broke down: %s", id, tail(said))
 		} else if t.Failed() {
 			t.Logf("the agent of %s said: %s", id, tail(said))

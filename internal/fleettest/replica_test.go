@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -28,6 +29,7 @@ type replica struct {
 
 	through []string // the command that becomes the process, if another is to prepare it
 
+	pid    atomic.Int64 // of the process that was started last
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when the process has
 	stderr *output
@@ -101,6 +103,9 @@ func (r *replica) start() {
 		defer close(ended)
 		runtime.LockOSThread() // for the signal is sent at the end of this thread
 		err := cmd.Start()
+		if err == nil {
+			r.pid.Store(int64(cmd.Process.Pid))
+		}
 		started <- err
 		if err == nil {
 			_ = cmd.Wait()

@@ -24,8 +24,22 @@ type words struct {
 	t      *testing.T
 	agents []*hostAgent
 
+	beside beside
+
 	mu   sync.Mutex // guards what follows
 	said map[string][]word
+}
+
+// begin listens until end.
+func (w *words) begin(every time.Duration) {
+	ctx, stop := context.WithCancel(w.t.Context())
+	w.beside.stop = stop
+	w.beside.all.Go(func() { w.listen(ctx, every) })
+}
+
+func (w *words) end() {
+	w.beside.stop()
+	w.beside.all.Wait()
 }
 
 func newWords(t *testing.T, agents []*hostAgent) *words {
@@ -89,6 +103,31 @@ func (w *words) justify(r refused) string {
 		}
 	}
 	return ""
+}
+
+// hadRoom holds a refusal of a time in which hosts also empty against their own words: one
+// that had room for two, each time that it was looked at from before the request until after
+// the reply, was never without room for one. Known says whether any host was looked at so.
+func (w *words) hadRoom(r refused) (why string, known bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, all := range w.said {
+		before, after, room := false, false, true
+		for _, said := range all {
+			switch {
+			case said.told.Before(r.asked):
+				before, room = true, said.admittableMB >= 2*r.needMB // the last one counts
+			case said.asked.After(r.told) && !after:
+				after, room = true, room && said.admittableMB >= 2*r.needMB
+			case !after:
+				room = room && said.admittableMB >= 2*r.needMB
+			}
+		}
+		if known = known || before && after; before && after && room {
+			return fmt.Sprintf("host %s had room for two all the time, and one was refused after %v", id, r.told.Sub(r.asked).Round(time.Millisecond)), true
+		}
+	}
+	return "", known
 }
 
 // shown are all hosts' words at this moment.
