@@ -33,7 +33,7 @@ and the same stream of requests.`,
   plimsoll bench admit --mode batch --record host`,
 		Args: cobra.NoArgs,
 	}
-	c.AddCommand(pickCommand(), ticketCommand(), storeCommand(), admitCommand())
+	c.AddCommand(pickCommand(), ticketCommand(), storeCommand(), admitCommand(), fleetCommand(), hostsCommand())
 	return c
 }
 
@@ -155,6 +155,46 @@ With --rate calls are due at fixed instants, and their times count from there.`,
 	f.IntVar(&o.Rate, "rate", 0, "admissions a second in all; 0: as fast as they are answered")
 	f.DurationVar(&o.For, "for", 5*time.Second, "how long is timed")
 	return c
+}
+
+func fleetCommand() *cobra.Command {
+	var o FleetOptions
+	c := &cobra.Command{
+		Use:   "fleet",
+		Short: "What a replica spends on hearing many hosts",
+		Long: `What a replica spends on hearing many hosts.
+
+A second process plays the hosts: real ones without a machine, each behind a stream of its own
+on loopback, whose word moves every ten seconds (--every). This process is one whole replica over
+a store; its processor time and memory are what is printed. first_yes_ms and all_heard_ms are
+from its cold start. Each stream takes a file descriptor at both ends: see ulimit -n.`,
+		Example: "  plimsoll bench fleet --hosts 10000 -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.Hosts < 1 || o.Every < 100*time.Millisecond || o.For < time.Second {
+				return cli.Mistake(c, "--hosts must be at least 1, --every at least 100ms, --for at least 1s")
+			}
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			r, err := Fleet(ctx, o)
+			return show(c, r, err)
+		},
+	}
+	c.Flags().IntVar(&o.Hosts, "hosts", 10_000, "hosts of one replica")
+	c.Flags().DurationVar(&o.Every, "every", 10*time.Second, "how often each host's verdict moves")
+	c.Flags().DurationVar(&o.For, "for", 30*time.Second, "how long is measured")
+	c.Flags().StringVar(&o.Store, "store", embedded, "sqlite, or a PostgreSQL `address`, as in postgres://…")
+	return c
+}
+
+// hostsWord names the process that plays the hosts of bench fleet.
+const hostsWord = "fleet-hosts"
+
+func hostsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: hostsWord, Short: "The hosts of bench fleet, which starts this itself", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return Hosts(c.Context(), c.InOrStdin(), c.OutOrStdout()) },
+	}
 }
 
 // show prints a result in the form that -o asks for.

@@ -65,6 +65,18 @@ func (g *Gateway) wakeUntil(ctx context.Context, tick <-chan time.Time) bool {
 	}
 }
 
+// Heard counts the hosts that are connected and not silent.
+func (g *Gateway) Heard() (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, a := range g.hosts {
+		if a.link != nil && a.heard && g.Now()-a.heardAt < g.silentAfter() {
+			n++
+		}
+	}
+	return n
+}
+
 // heardSince names the hosts whose word has come since then.
 func (g *Gateway) heardSince(then time.Duration) []string {
 	g.mu.Lock()

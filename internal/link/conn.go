@@ -191,6 +191,7 @@ func (c *Conn) write() error {
 		if err := c.stream.Send(c.gather()); err != nil && !errors.Is(err, io.EOF) {
 			return err // of io.EOF read has the reason
 		}
+		beat.Reset(c.pace.beat) // whatever was sent is a sign of life
 	}
 }
 

@@ -74,9 +74,14 @@ func (s *Server) Connected() int { return int(s.proved.Load()) }
 
 // Serve answers replicas until ctx ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return s.serveAs(ctx, l, s)
+}
+
+// serveAs answers at a listener by a service, until ctx ends.
+func (s *Server) serveAs(ctx context.Context, l net.Listener, service agentv1.AgentServiceHandler) error {
 	protocols := new(http.Protocols)
 	mux := http.NewServeMux()
-	mux.Handle(agentv1.NewAgentServiceHandler(s,
+	mux.Handle(agentv1.NewAgentServiceHandler(service,
 		connect.WithReadMaxBytes(maxFromReplica), connect.WithCompression("gzip", nil, nil)))
 	server := &http.Server{
 		Handler: withConnection(mux), Protocols: protocols, ReadHeaderTimeout: helloWithin, IdleTimeout: 2 * time.Minute,
@@ -147,13 +152,18 @@ func (c *connection) over() {
 
 // Stream serves one replica. It is called by the generated handler.
 func (s *Server) Stream(ctx context.Context, stream *connect.BidiStream[agentv1.ReplicaFrame, agentv1.AgentFrame]) error {
+	return s.answer(ctx, stream, func(*agentv1.Hello) *Server { return s })
+}
+
+// answer serves one replica, in the name of the host that its hello asks for.
+func (s *Server) answer(ctx context.Context, stream *connect.BidiStream[agentv1.ReplicaFrame, agentv1.AgentFrame], whose func(*agentv1.Hello) *Server) error {
 	s.live.Add(1)
 	defer s.live.Done()
 	conn, ok := ctx.Value(connectionKey{}).(*connection)
 	if !ok {
 		return connect.NewError(connect.CodeInternal, errors.New("the stream has no connection"))
 	}
-	replica, err := s.admit(conn, stream)
+	s, replica, err := s.admit(conn, stream, whose)
 	switch {
 	case errors.Is(err, errCrowded):
 		return connect.NewError(connect.CodeResourceExhausted, err)
@@ -174,23 +184,30 @@ func (s *Server) Stream(ctx context.Context, stream *connect.BidiStream[agentv1.
 var errCrowded = errors.New("too many streams that have not proved who they are")
 
 // admit hears who the other end is, and has it proved.
-func (s *Server) admit(conn *connection, stream *connect.BidiStream[agentv1.ReplicaFrame, agentv1.AgentFrame]) (replica string, err error) {
+func (s *Server) admit(conn *connection, stream *connect.BidiStream[agentv1.ReplicaFrame, agentv1.AgentFrame], whose func(*agentv1.Hello) *Server) (of *Server, replica string, err error) {
 	select {
 	case s.unproven <- struct{}{}:
 		defer func() { <-s.unproven }()
 	default:
-		return "", errCrowded
+		return s, "", errCrowded
 	}
 	timer := time.AfterFunc(helloWithin, conn.cut)
 	defer timer.Stop()
 	f, err := stream.Receive()
 	if err != nil {
-		return "", malformed(err)
+		return s, "", malformed(err)
 	}
 	hello := f.GetHello()
-	if err := s.judge(hello, conn); err != nil {
-		return "", err
+	of = whose(hello)
+	if err := of.judge(hello, conn); err != nil {
+		return of, "", err
 	}
+	replica, err = of.shake(hello, stream)
+	return of, replica, err
+}
+
+// shake has the replica prove itself, and then proves itself.
+func (s *Server) shake(hello *agentv1.Hello, stream *connect.BidiStream[agentv1.ReplicaFrame, agentv1.AgentFrame]) (replica string, err error) {
 	keys := s.Keys.Current()
 	h := handshake{
 		host: s.Host.ID(), replica: hello.GetReplica(), incarnation: s.Host.Incarnation(),
@@ -208,7 +225,8 @@ func (s *Server) admit(conn *connection, stream *connect.BidiStream[agentv1.Repl
 		}
 		return "", fmt.Errorf("%w: replica %q and this host hold no ticket key in common", ErrRefused, short(h.replica))
 	}
-	if f, err = stream.Receive(); err != nil {
+	f, err := stream.Receive()
+	if err != nil {
 		return "", malformed(err)
 	}
 	if err := h.check(&keys, fromReplica, f.GetProof()); err != nil {

@@ -173,8 +173,9 @@ func (p *place) look(at Host, a *agentv1.Ask) (firm bool, look func(*host.Host))
 
 // write gathers whatever there is into the next frame.
 func (w *session) write(ctx context.Context) error {
-	beat := time.NewTicker(w.server.pace.beat)
+	beat, tidy := time.NewTicker(w.server.pace.beat), time.NewTicker(w.server.pace.beat)
 	defer beat.Stop()
+	defer tidy.Stop()
 	w.newest.Incarnation = w.server.Host.Incarnation()
 	for {
 		f := new(agentv1.AgentFrame)
@@ -187,7 +188,9 @@ func (w *session) write(ctx context.Context) error {
 		case ids := <-w.held:
 			f.KeysHeld = &agentv1.KeysHeld{Ids: ids}
 		case <-beat.C:
+		case <-tidy.C:
 			w.server.Keys.Tidy()
+			continue
 		}
 		if over := w.gather(f); over {
 			return agent.ErrStopped
@@ -195,6 +198,7 @@ func (w *session) write(ctx context.Context) error {
 		if err := w.stream.Send(f); err != nil {
 			return err
 		}
+		beat.Reset(w.server.pace.beat) // whatever was sent is a sign of life
 	}
 }
 
