@@ -176,6 +176,7 @@ from its cold start. Each stream takes a file descriptor at both ends: see ulimi
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
+			o.settle = heartbeat
 			r, err := Fleet(ctx, o)
 			return show(c, r, err)
 		},

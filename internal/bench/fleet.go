@@ -40,6 +40,8 @@ type FleetOptions struct {
 	Every time.Duration // each host's verdict moves so often; 10 s
 	For   time.Duration // measured; 30 s
 	Store string        // sqlite, or a connection string of PostgreSQL
+
+	settle time.Duration // from the last host's first word to the measurement, with Every
 }
 
 // FleetResult is what plimsoll bench fleet prints: of this process, which is the replica. Its
@@ -219,7 +221,7 @@ func (f *fleet) measure(ctx context.Context) (FleetResult, error) {
 	if err := f.awaitWords(ctx, g, who, began, &r); err != nil {
 		return r, err
 	}
-	wait(ctx, heartbeat+f.Every) // until what the start left behind is done
+	wait(ctx, f.settle+f.Every) // until what the start left behind is done
 	verdicts, cpu, then := f.verdicts.Load(), processorTime(), time.Now()
 	wait(ctx, f.For)
 	took := time.Since(then)

@@ -48,7 +48,7 @@ func TestFaultsKillAndCut(t *testing.T) {
 	rng := random(t)
 	f := newFaulty(t, rng)
 	f.begin()
-	for round := range enough(3, 25) {
+	for round := range enough(3, 12) {
 		f.jobs.leaving(round == 0) // what is left lapses while the test goes on
 		for _, d := range f.plan(6) {
 			t.Logf("round %d: %s for %v", round, d.what, d.lasts)
