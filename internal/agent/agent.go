@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -155,6 +156,7 @@ const batchMax = 256
 
 // batch steps the host through everything that has come in, writes, then answers.
 func (a *Agent) batch(first request) {
+	runtime.Gosched() // what is about to come in shares the write
 	batch := []request{first}
 	for len(batch) < batchMax && len(a.inbox) > 0 {
 		batch = append(batch, <-a.inbox)

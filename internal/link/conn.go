@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -188,6 +189,7 @@ func (c *Conn) write() error {
 		case <-c.ctx.Done():
 			return context.Cause(c.ctx)
 		}
+		runtime.Gosched() // whoever is about to ask does so now, and shares the frame
 		if err := c.stream.Send(c.gather()); err != nil && !errors.Is(err, io.EOF) {
 			return err // of io.EOF read has the reason
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"time"
 
@@ -192,6 +193,7 @@ func (w *session) write(ctx context.Context) error {
 			w.server.Keys.Tidy()
 			continue
 		}
+		runtime.Gosched() // what the host is about to answer goes with it
 		if over := w.gather(f); over {
 			return agent.ErrStopped
 		}
