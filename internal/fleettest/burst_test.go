@@ -230,8 +230,8 @@ func (f *burst) judge(class burstClass, hosts []api.Host, admitted int, no []ref
 	if len(no) > 0 && most-least > 1 {
 		t.Errorf("of equal hosts one holds %d and another %d", least, most)
 	}
-	// Where there is room for all, a replica's newest word of a host is as old as the others'
-	// creates under way: the hosts are as even as that lets them be.
+	// Where there is room for all they are not even to one: replicas do not see each other's
+	// creates under way. This only finds that they all run to the same few hosts.
 	if mean := sum / burstHosts; most > mean*3/2 {
 		t.Errorf("a host holds %d, and all hold %d on average", most, mean)
 	}

@@ -105,29 +105,50 @@ func (w *words) justify(r refused) string {
 	return ""
 }
 
-// hadRoom holds a refusal of a time in which hosts also empty against their own words: one
-// that had room for two, each time that it was looked at from before the request until after
-// the reply, was never without room for one. Known says whether any host was looked at so.
+// hadRoom holds a refusal of a time in which hosts also empty against their own words. A host
+// had room all the time when it had so each time that it was looked at, from before the
+// request until after the reply, and either for two, or without having done anything between.
+// Known says whether any host was looked at so.
 func (w *words) hadRoom(r refused) (why string, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, all := range w.said {
-		before, after, room := false, false, true
-		for _, said := range all {
-			switch {
-			case said.told.Before(r.asked):
-				before, room = true, said.admittableMB >= 2*r.needMB // the last one counts
-			case said.asked.After(r.told) && !after:
-				after, room = true, room && said.admittableMB >= 2*r.needMB
-			case !after:
-				room = room && said.admittableMB >= 2*r.needMB
-			}
-		}
-		if known = known || before && after; before && after && room {
-			return fmt.Sprintf("host %s had room for two all the time, and one was refused after %v", id, r.told.Sub(r.asked).Round(time.Millisecond)), true
+		during, whole := around(all, r)
+		known = known || whole
+		if whole && roomy(during, r.needMB) {
+			return fmt.Sprintf("host %s had room all the time (%d MiB), and %d MiB were refused after %v",
+				id, during[0].admittableMB, r.needMB, r.told.Sub(r.asked).Round(time.Millisecond)), true
 		}
 	}
 	return "", known
+}
+
+// around are the words from the last before a request to the first after its reply; whole says
+// that both are there.
+func around(all []word, r refused) (during []word, whole bool) {
+	for _, said := range all {
+		switch {
+		case said.told.Before(r.asked):
+			during = append(during[:0], said)
+		case said.asked.After(r.told):
+			return append(during, said), len(during) > 0 && during[0].told.Before(r.asked)
+		default:
+			during = append(during, said)
+		}
+	}
+	return during, false
+}
+
+func roomy(during []word, needMB int64) bool {
+	two, still := true, true
+	for _, said := range during {
+		if said.admittableMB < needMB {
+			return false
+		}
+		two = two && said.admittableMB >= 2*needMB
+		still = still && said.sequence == during[0].sequence && said.incarnation == during[0].incarnation
+	}
+	return two || still
 }
 
 // shown are all hosts' words at this moment.
