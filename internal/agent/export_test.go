@@ -21,3 +21,6 @@ func (a *Agent) Trim(ctx context.Context) error { return a.trim(ctx) }
 
 // LogKeeps is how much of it is kept.
 const LogKeeps = logKeeps
+
+// Answers says whether a socket is listened on for good.
+func Answers(socket string) bool { return answers(socket) }

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,4 +44,35 @@ func TestLock(t *testing.T) {
 	if _, err := agent.Lock(filepath.Join(path, "below")); err == nil || errors.Is(err, agent.ErrLocked) {
 		t.Errorf("nowhere: %v", err)
 	}
+}
+
+// So is a socket: whoever listens on it for good is another agent.
+func TestASocketThatAChildHasForAMoment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	if agent.Answers(path) {
+		t.Error("nobody listens")
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !agent.Answers(path) {
+		t.Error("somebody listens")
+	}
+	f, err := l.(*net.UnixListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	child := exec.Command("sleep", "0.2")
+	child.ExtraFiles = []*os.File{f}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	l.Close() // the child has it still
+	if agent.Answers(path) {
+		t.Error("only a child that is about to be another program had it")
+	}
+	child.Wait()
 }

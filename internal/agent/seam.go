@@ -28,8 +28,7 @@ const speaksWithin = 10 * time.Second
 // Listen opens the boot seam. A socket that a killed agent left is replaced; one that
 // answers belongs to another agent and is left alone.
 func (a *Agent) Listen() (net.Listener, error) {
-	if c, err := net.Dial("unix", a.cfg.Socket); err == nil {
-		c.Close()
+	if answers(a.cfg.Socket) {
 		return nil, fmt.Errorf("the socket %s is another running agent's; stop that one, or use another data directory", a.cfg.Socket)
 	}
 	if err := removeSocket(a.cfg.Socket); err != nil {
@@ -45,6 +44,21 @@ func (a *Agent) Listen() (net.Listener, error) {
 		return nil, fmt.Errorf("open the boot seam to all users: %w", err)
 	}
 	return l, nil
+}
+
+// answers says whether somebody listens on a socket, and goes on to. A child that an ended
+// agent was just starting has the socket until it is another program, as it has the locks.
+func answers(socket string) bool {
+	for deadline := time.Now().Add(lockWithin); ; time.Sleep(lockPause) {
+		c, err := net.Dial("unix", socket)
+		if err != nil {
+			return false
+		}
+		c.Close()
+		if time.Now().After(deadline) {
+			return true
+		}
+	}
 }
 
 // removeSocket removes a socket, and nothing else that a wrong path may name.
