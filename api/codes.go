@@ -91,7 +91,7 @@ var table = [...]Meaning{
 	{HostSilent, 503, NotNow, ScopeHost, false, "the host that holds this admission is silent", "ask again after Retry-After"},
 	{ReservationLapsed, 503, NotNow, ScopeHost, false, "the reservation lapsed before the boot", "attempt again with the same key"},
 	{Releasing, 503, NotNow, ScopeRequest, false, "the key's former admission is still being released", "ask again after Retry-After"},
-	{Unavailable, 503, NotNow, ScopeFleet, false, "the store cannot be reached or written", "ask again after Retry-After; see the server's log"},
+	{Unavailable, 503, NotNow, ScopeFleet, false, "the store, or a host that was asked, does not answer", "ask again after Retry-After; see the server's log"},
 	{NoHealthyAgents, 503, NotNow, ScopeFleet, true, "no host agent is heard", "start or repair the host agents"},
 	{QueueTimeout, 503, NotNow, ScopePool, false, "waited as long as it was willing to", "post the key again for a new place"},
 	{TenantOverQuota, 403, NotAllowed, ScopeTenant, false, "the tenant is at its quota", "release something of this tenant, or raise its quota"},

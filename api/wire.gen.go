@@ -482,9 +482,11 @@ type Admission struct {
 	// EndedAt When slot, quota and memory were free again.
 	EndedAt *time.Time `json:"ended_at,omitempty"`
 
-	// Endpoint Where the boot seam of that host is to be found.
+	// Endpoint Where the agent of that host listens for replicas, as it registered: it tells which machine to take
+	// the ticket to, whose boot seam is a Unix socket. Absent for an agent in a replica's own process.
 	//
-	// Examples: unix:///run/plimsoll/boot.sock
+	//
+	// Examples: 10.0.0.21:7071
 	Endpoint string `json:"endpoint,omitempty"`
 
 	// Enforcement `shadow` when its pool, its quota or its host refuses nothing; absent where all is enforced.

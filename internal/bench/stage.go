@@ -187,6 +187,16 @@ func (c counted) Do(ctx context.Context, ev host.Event) (host.Answer, error) {
 	return c.Conn.Do(ctx, ev)
 }
 
+// DoAll implements control.Choir.
+func (c counted) DoAll(ctx context.Context, events []host.Event) []control.Said {
+	for _, ev := range events {
+		if _, ok := ev.(host.Reserve); ok {
+			c.reserves.Add(1)
+		}
+	}
+	return c.Conn.(control.Choir).DoAll(ctx, events)
+}
+
 func (s *stage) startReplica(ctx context.Context, parts *errgroup.Group, id string) error {
 	started, metrics := time.Now(), prometheus.NewRegistry()
 	log := slog.New(slog.DiscardHandler)

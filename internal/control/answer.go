@@ -201,6 +201,10 @@ func (c call) explain(a admission.Answer) string {
 		return "tenant " + a.Row.Tenant + " holds " + itoa(s.QuotaUse) + " of its " + itoa(s.QuotaLimit)
 	case api.NoCapacity, api.HostPressure, api.HostStartsFull, api.HostDraining, api.NoHealthyAgents:
 		return "needs " + needs(c.ask) + "; " + tallyLine(a.Tally)
+	case api.Unavailable:
+		if len(a.Tally) > 0 { // hosts were asked, and said nothing
+			return "needs " + needs(c.ask) + "; " + tallyLine(a.Tally)
+		}
 	}
 	return ""
 }
@@ -259,6 +263,7 @@ func (g *Gateway) show(r pool.Row) api.Admission {
 			a.Enforcement = api.EnforcementShadow
 		}
 		a.ChargeMB = needOf(askOf(g.Fleet(), r), mode)
+		a.Endpoint = g.endpointOf(r.Host)
 	}
 	if g.poolInShadow(r.Pool) {
 		a.Enforcement = api.EnforcementShadow

@@ -2,10 +2,7 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"reflect"
-	"runtime/debug"
-	"sync"
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/internal/config"
@@ -30,7 +27,7 @@ func (g *Gateway) AdmitBatch(ctx context.Context, who *config.Consumer, items []
 	out := make([]ItemOutcome, len(items))
 	first := make(map[string]int, len(items)) // key -> the first that asks for it
 	same := make([]int, len(items))           // -> the one whose answer it gets; itself for most
-	var all sync.WaitGroup
+	b := batch{gateway: g, who: who, asks: make([]batchAsk, 0, len(items))}
 	for i := range items {
 		item := &items[i]
 		same[i] = i
@@ -44,14 +41,10 @@ func (g *Gateway) AdmitBatch(ctx context.Context, who *config.Consumer, items []
 			same[i] = at
 		default:
 			first[item.Request.Key] = i
-			all.Add(1)
-			g.crew.do(func() {
-				defer all.Done()
-				out[i].Outcome, out[i].Err = g.admitOne(ctx, who, &item.Request)
-			})
+			b.asks = append(b.asks, batchAsk{request: &item.Request, out: &out[i]})
 		}
 	}
-	all.Wait()
+	b.run(ctx)
 	for i, at := range same {
 		if at != i {
 			out[i] = out[at]
@@ -59,17 +52,6 @@ func (g *Gateway) AdmitBatch(ctx context.Context, who *config.Consumer, items []
 		}
 	}
 	return out
-}
-
-// admitOne keeps a broken invariant of ours from taking the replica down with it.
-func (g *Gateway) admitOne(ctx context.Context, who *config.Consumer, q *api.AdmissionRequest) (out Outcome, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			g.Log.Error("panic while answering one of a batch", "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
-	return g.Admit(ctx, who, *q)
 }
 
 // asRefusal is an error that stands in an item: what was wrong with its text.

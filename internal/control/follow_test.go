@@ -256,6 +256,9 @@ func TestFollowFindsHosts(t *testing.T) {
 		for i, g := range []*control.Gateway{f.g, f.other} {
 			out, err := f.postAt(g, fmt.Sprint("pinned-", i), "small", pinned("h2", api.HostPinModeRequire))
 			f.want("yes", out, err)
+			if out.Admission.Endpoint != "h2:1" {
+				f.t.Errorf("the endpoint of its host is %q", out.Admission.Endpoint)
+			}
 		}
 		f.net.mu.Lock()
 		f.net.hosts["elsewhere:1"] = second
@@ -269,6 +272,9 @@ func TestFollowFindsHosts(t *testing.T) {
 		}
 		out, err = f.postAt(f.other, "moved", "small", pinned("h2", api.HostPinModeRequire))
 		f.want("yes", out, err)
+		if out.Admission.Endpoint != "elsewhere:1" {
+			f.t.Errorf("the endpoint of a host that moved is %q", out.Admission.Endpoint)
+		}
 		f.letGo()
 	})
 }

@@ -59,6 +59,13 @@ func (g *Gateway) readRegistry(ctx context.Context) error {
 	return nil
 }
 
+// endpointOf is where a host's agent is, by the registry; empty in a replica's own process.
+func (g *Gateway) endpointOf(id string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.known.hosts[id].Endpoint
+}
+
 // registryMoved says whether there may be news in the registry; every so often it is read anyway.
 func (g *Gateway) registryMoved(ctx context.Context) bool {
 	version, err := g.Store.HostsVersion(ctx)

@@ -19,17 +19,8 @@ func (g *Gateway) drive(ctx context.Context, req admission.Request, pin table.Pi
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedFor)
 	defer cancel()
 	d := driving{gateway: g, req: req, pin: pin}
-	p := admission.New(g.Passage, req)
-	step := p.Begin(g.Now())
-	for {
-		if step.Detached != nil {
-			go g.vacateDetached(context.WithoutCancel(ctx), *step.Detached)
-		}
-		if step.Effect.Do == admission.Reply {
-			return d.show(step.Effect.Reply)
-		}
-		step = p.Step(g.Now(), d.perform(ctx, step.Effect))
-	}
+	d.begin(ctx)
+	return d.run(ctx)
 }
 
 // driving is one passage's shell.
@@ -37,11 +28,38 @@ type driving struct {
 	gateway *Gateway
 	req     admission.Request
 	pin     table.PickOptions
+	passage *admission.Passage
+	next    admission.Effect
 	charge  table.Charge // of the host that is being asked
 	swept   bool
 	sweptAt time.Duration // when the sweep began
 	left    time.Duration // that the last promise is good for
 	would   []string      // what enforce would have said on the way
+}
+
+func (d *driving) begin(ctx context.Context) {
+	d.passage = admission.New(d.gateway.Passage, d.req)
+	d.enter(ctx, d.passage.Begin(d.gateway.Now()))
+}
+
+// run goes on to the answer.
+func (d *driving) run(ctx context.Context) admission.Answer {
+	for d.next.Do != admission.Reply {
+		d.take(ctx, d.perform(ctx, d.next))
+	}
+	return d.show(d.next.Reply)
+}
+
+// take steps the passage with what came of its last effect.
+func (d *driving) take(ctx context.Context, ev admission.Event) {
+	d.enter(ctx, d.passage.Step(d.gateway.Now(), ev))
+}
+
+func (d *driving) enter(ctx context.Context, s admission.Step) {
+	if s.Detached != nil {
+		go d.gateway.vacateDetached(context.WithoutCancel(ctx), *s.Detached)
+	}
+	d.next = s.Effect
 }
 
 func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Event {
@@ -174,25 +192,40 @@ func tallyOf(t table.Tally) admission.Tally {
 
 // reserve asks the host, until an instant of its own clock: the last frame heard of it.
 func (d *driving) reserve(ctx context.Context, e admission.Effect) admission.Event {
-	g := d.gateway
-	answered, promised := false, false
-	defer func() { d.came(e.Host, answered, promised) }()
-	link, last, _ := g.link(e.Host)
+	link, last, _ := d.gateway.link(e.Host)
 	if link == nil {
-		return admission.Reserved{Unknown: true}
+		return d.unasked(e.Host)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	answer, err := link.Do(ctx, host.Reserve{
+	answer, err := link.Do(ctx, d.reservation(&e, &last))
+	return d.reserved(&e, &answer, err)
+}
+
+// unasked is a host that cannot be asked at all.
+func (d *driving) unasked(hostID string) admission.Event {
+	d.came(hostID, false, false)
+	return admission.Reserved{Unknown: true}
+}
+
+// reservation is what a host is asked for.
+func (d *driving) reservation(e *admission.Effect, last *host.Verdict) host.Reserve {
+	return host.Reserve{
 		ID: e.ID, Gen: e.Gen, Ask: d.req.Ask,
-		Until: last.At + g.Passage.BootWithin, Incarnation: last.Incarnation, Whose: d.whose(),
-	})
+		Until: last.At + d.gateway.Passage.BootWithin, Incarnation: last.Incarnation, Whose: d.whose(),
+	}
+}
+
+// reserved takes in what a host said, or that it said nothing.
+func (d *driving) reserved(e *admission.Effect, answer *host.Answer, err error) admission.Event {
+	g := d.gateway
+	promised := err == nil && answer.Denial == ""
+	defer func() { d.came(e.Host, err == nil, promised) }()
 	if err != nil {
 		g.Log.Warn("reserve not answered", "host", e.Host, "id", e.ID, "err", err)
 		g.Metrics.Reserves.WithLabelValues("unknown").Inc()
 		return admission.Reserved{Unknown: true}
 	}
-	answered, promised = true, answer.Denial == ""
 	g.Metrics.Reserves.WithLabelValues(said(promised)).Inc()
 	g.observe(answer.Verdict)
 	d.left = answer.Until - answer.Verdict.At

@@ -39,18 +39,27 @@ const (
 
 // Admit is POST /v1/admissions.
 func (g *Gateway) Admit(ctx context.Context, who *config.Consumer, q api.AdmissionRequest) (Outcome, error) {
-	req, pin, err := g.request(who, q)
+	d, c, err := g.prepare(who, &q)
 	if err != nil {
-		return Outcome{}, g.refused(err, who, q.Class, "")
+		return Outcome{}, err
+	}
+	return c.finish(g.drive(ctx, d.req, d.pin))
+}
+
+// prepare judges an ask before anything is claimed.
+func (g *Gateway) prepare(who *config.Consumer, q *api.AdmissionRequest) (driving, call, error) {
+	req, pin, err := g.request(who, *q)
+	if err != nil {
+		return driving{}, call{}, g.refused(err, who, q.Class, "")
 	}
 	if !g.withoutHosts(req.Claim.Pool) {
 		err = g.possible(&req.Ask, &pin)
 	}
 	if err != nil {
-		return Outcome{}, g.refused(err, who, q.Class, req.Claim.Pool)
+		return driving{}, call{}, g.refused(err, who, q.Class, req.Claim.Pool)
 	}
 	c := call{gateway: g, who: who, ask: req.Ask, key: q.Key, receipt: q.Receipt}
-	return c.finish(g.drive(ctx, req, pin))
+	return driving{gateway: g, req: req, pin: pin}, c, nil
 }
 
 // request turns the wire's ask into a passage's, judged against the class and the caller.

@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,6 +74,9 @@ func TestAllFrozen(t *testing.T) {
 			_, err := r.post(fmt.Sprint("k", i), "small")
 			if err == nil {
 				t.Fatal("admitted")
+			}
+			if i == 0 && !strings.HasSuffix(err.Error(), "; unanswered: h1") { // T78: it names who did not answer
+				t.Error(err)
 			}
 		}
 		h1.set(func() { h1.deaf = true })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/agent"
+	"github.com/plimsoll-project/plimsoll/internal/control"
 	agentv1 "github.com/plimsoll-project/plimsoll/proto/plimsoll/agent/v1"
 )
 
@@ -96,6 +97,37 @@ func (c *Conn) Do(ctx context.Context, ev host.Event) (host.Answer, error) {
 	return answerFrom(r.answer, r.verdict), nil
 }
 
+// DoAll is Do for each event, with all of them in one frame, or in as few as hold them.
+func (c *Conn) DoAll(ctx context.Context, events []host.Event) []control.Said {
+	said := make([]control.Said, len(events))
+	asks, places := make([]*agentv1.Ask, 0, len(events)), make([]int, 0, len(events))
+	for i, ev := range events {
+		ask, err := askOf(ev)
+		if said[i].Err = err; err == nil {
+			asks, places = append(asks, ask), append(places, i)
+		}
+	}
+	back := make(chan result, len(asks))
+	first := c.put(back, asks)
+	defer c.forget(first, len(asks))
+	told := make([]bool, len(asks))
+	for range asks {
+		r, err := c.await(ctx, back)
+		if err != nil && r.answer == nil { // the rest is not known
+			for i, at := range places {
+				if !told[i] {
+					said[at].Err = err
+				}
+			}
+			break
+		}
+		i := r.answer.GetId() - first
+		told[i] = true
+		said[places[i]] = control.Said{Answer: answerFrom(r.answer, r.verdict), Err: err}
+	}
+	return said
+}
+
 // Verdict is the host's newest word.
 func (c *Conn) Verdict(ctx context.Context) (host.Verdict, error) {
 	r, err := c.call(ctx, &agentv1.Ask{What: &agentv1.Ask_Verdict{Verdict: &agentv1.Nothing{}}})
@@ -144,18 +176,36 @@ func (c *Conn) Placed(ctx context.Context, id string) (host.Placed, error) {
 // call puts an ask in line for the next frame and waits for its answer.
 func (c *Conn) call(ctx context.Context, ask *agentv1.Ask) (result, error) {
 	back := make(chan result, 1)
+	first := c.put(back, []*agentv1.Ask{ask})
+	defer c.forget(first, 1)
+	r, err := c.await(ctx, back)
+	if err != nil {
+		return result{}, err
+	}
+	return r, nil
+}
+
+// put puts asks in line, under ids that follow each other. Back has room for all answers.
+func (c *Conn) put(back chan<- result, asks []*agentv1.Ask) (first uint64) {
 	c.mu.Lock()
-	c.lastID++
-	ask.Id = c.lastID
-	c.calls[ask.Id] = back
-	c.queue = append(c.queue, ask)
+	first = c.lastID + 1
+	for _, ask := range asks {
+		c.lastID++
+		ask.Id = c.lastID
+		c.calls[ask.Id] = back
+	}
+	c.queue = append(c.queue, asks...)
 	c.mu.Unlock()
 	c.signal()
-	defer c.forget(ask.Id)
+	return first
+}
+
+// await waits for one answer. One that says that it failed comes with its error.
+func (c *Conn) await(ctx context.Context, back <-chan result) (result, error) {
 	select {
 	case r := <-back:
 		if failed := r.answer.GetFailed(); failed != "" {
-			return result{}, fmt.Errorf("host %s: %s", c.host, failed)
+			return r, fmt.Errorf("host %s: %s", c.host, failed)
 		}
 		return r, nil
 	case <-ctx.Done():
@@ -165,9 +215,11 @@ func (c *Conn) call(ctx context.Context, ask *agentv1.Ask) (result, error) {
 	}
 }
 
-func (c *Conn) forget(id uint64) {
+func (c *Conn) forget(first uint64, n int) {
 	c.mu.Lock()
-	delete(c.calls, id)
+	for id := first; id < first+uint64(n); id++ {
+		delete(c.calls, id)
+	}
 	c.mu.Unlock()
 }
 

@@ -96,6 +96,47 @@ func TestCoalescing(t *testing.T) {
 	}
 }
 
+// TestDoAll: many events go out in one frame, and each gets its own answer, in their order.
+func TestDoAll(t *testing.T) {
+	r := newRig(t)
+	c, ctx := r.dial(), within(t)
+	v, err := c.Verdict(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := v.At + time.Minute
+	said := c.DoAll(ctx, []host.Event{ask("a1", 1, until), host.Tick{}, ask("a2", 1, 0), host.Release{ID: "a1", Gen: 1}})
+	for i, want := range []struct {
+		denied, failed bool
+	}{{}, {failed: true}, {denied: true}, {}} {
+		if a := said[i]; (a.Err != nil) != want.failed || (a.Answer.Denial != "") != want.denied {
+			t.Errorf("%d: %+v", i, a)
+		}
+	}
+	r.kernel.mu.Lock()
+	batches := len(r.kernel.batch)
+	r.kernel.mu.Unlock()
+	if batches > 4 { // the verdict's, and one, unless the host looked in the middle of the frame
+		t.Errorf("%d batches", batches)
+	}
+	r.kernel.hold.Lock()
+	defer r.kernel.hold.Unlock()
+	go func() {
+		for len(r.kernel.inbox) == 0 && !r.kernel.busy() {
+			time.Sleep(time.Millisecond)
+		}
+		c.hangUp()
+	}()
+	for i, a := range c.DoAll(ctx, []host.Event{ask("b1", 1, until), ask("b2", 1, until)}) {
+		if a.Err == nil {
+			t.Errorf("%d: answered by a stream that ended", i)
+		}
+	}
+	if len(c.calls) != 0 {
+		t.Errorf("%d calls are not forgotten", len(c.calls))
+	}
+}
+
 // TestEnds: whoever waits on a stream that ends is told at once, and why.
 func TestEnds(t *testing.T) {
 	for name, end := range map[string]func(*rig, *Conn){

@@ -1,11 +1,10 @@
 package up
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/observe"
 	"github.com/plimsoll-project/plimsoll/internal/standin"
@@ -58,13 +57,13 @@ in data_dir/hosts/ID/join_token. ` + standin.Limits,
 				return RunObserver(c.Context(), o)
 			}
 			if seen != (config.Observe{}) {
-				return errors.New("those flags say what to observe: add --observe")
+				return cli.Mistake(c, "those flags say what to observe: add --observe")
 			}
 			if standsIn {
 				return RunStandIn(c.Context(), o)
 			}
 			if o.File.Local.Host == nil {
-				return errors.New("the configuration has no host section, so there is nothing for an agent to watch; add host: {}")
+				return unfit("host: the configuration has no such section, so there is nothing for an agent to watch", "add host: {}")
 			}
 			return RunAgent(c.Context(), o)
 		},

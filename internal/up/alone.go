@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/user"
 	"runtime"
 	"strconv"
@@ -34,10 +33,7 @@ func RunAlone(ctx context.Context, o Options) error {
 
 func (u *Up) standAlone(ctx context.Context, parts *errgroup.Group) (err error) {
 	local := &u.File.Local
-	if err := os.MkdirAll(local.DataDir, 0o711); err != nil {
-		return fmt.Errorf("make the data directory: %w; choose one that you can write with --data-dir", err)
-	}
-	if u.lock, err = lockDir(local.DataDir); err != nil {
+	if u.lock, err = takeDir(local.DataDir); err != nil {
 		return err
 	}
 	if err := u.measure(); err != nil {
@@ -103,7 +99,7 @@ func groupOf(name string) (*uint32, error) {
 	}
 	n, err := strconv.ParseUint(id, 10, 32)
 	if err != nil {
-		return nil, fmt.Errorf("host.reserve_group: there is no group %s on this machine; name one that there is, or its number", name)
+		return nil, unfit("host.reserve_group: there is no group "+name+" on this machine", "name one that there is, or its number")
 	}
 	gid := uint32(n)
 	return &gid, nil

@@ -1,7 +1,6 @@
 package up
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -77,7 +76,7 @@ share four fifths of the machine's free memory. The schema of --store is brought
 				return Run(c.Context(), o)
 			}
 			if o.File.Fleet == nil || o.File.Local.Host == nil {
-				return errors.New("a fleet to try needs a host section and a fleet section in its configuration; leave --config out, or add them as plimsoll config example shows")
+				return unfit("a fleet to try needs a host section and a fleet section in its configuration", "leave --config out, or add them as plimsoll config example shows")
 			}
 			t := Trial{Options: o, Agents: max(agents, 1), Replicas: max(replicas, 1)}
 			return t.Run(c.Context())

@@ -18,6 +18,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/client"
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 )
 
@@ -90,6 +91,8 @@ func (e *enrolment) addresses() (all []string) {
 // final is a no that the next replica would say, too: they share one store.
 type final struct{ error }
 
+func (f final) Unwrap() error { return f.error }
+
 // once asks replicas until one has an answer: it joins first where the host has no credential.
 func (e *enrolment) once(ctx context.Context, incarnation int64) (*api.HostRegistered, error) {
 	if e.known.Credential == "" {
@@ -120,7 +123,10 @@ func (e *enrolment) anew(why error) error {
 		e.known.Credential = ""
 		return fmt.Errorf("%w; it joins again with the token in %s", why, e.token)
 	}
-	return final{fmt.Errorf("%w; make a token with plimsoll host token create --host %s, and name its file with agent.join_token_file", why, e.host)}
+	return final{&cli.Failure{
+		Status: cli.ExitNotAllowed, Err: errors.New(why.Error()), // whose own remedy is for callers
+		Try: fmt.Sprintf("plimsoll host token create --host %s --out FILE, and name that file with agent.join_token_file", e.host),
+	}}
 }
 
 // each asks one replica after the other until one answers.
@@ -166,16 +172,24 @@ func (e *enrolment) join(ctx context.Context, c *client.Client) error {
 
 func (e *enrolment) joinToken() (string, error) {
 	if e.token == "" {
-		return "", fmt.Errorf("host %s has no credential yet; make a join token with plimsoll host token create, put it into a file, and name that with agent.join_token_file or PLIMSOLL_AGENT_JOIN_TOKEN_FILE", e.host)
+		return "", e.cannotJoin(fmt.Errorf("host %s has no credential yet, and neither agent.join_token_file nor PLIMSOLL_AGENT_JOIN_TOKEN_FILE names a join token's file", e.host), "FILE")
 	}
 	data, err := os.ReadFile(e.token)
 	if err != nil {
-		return "", fmt.Errorf("read the join token: %w", err)
+		return "", e.cannotJoin(fmt.Errorf("agent.join_token_file: host %s has no credential yet, and its join token cannot be read: %w", e.host, err), e.token)
 	}
 	if token := strings.TrimSpace(string(data)); token != "" && len(token) <= 128 {
 		return token, nil
 	}
-	return "", fmt.Errorf("%s holds no join token; it must hold the token and nothing else", e.token)
+	return "", e.cannotJoin(fmt.Errorf("agent.join_token_file: %s holds no join token; it must hold the token and nothing else", e.token), "FILE")
+}
+
+// cannotJoin says how to get what is missing.
+func (e *enrolment) cannotJoin(why error, file string) error {
+	return &cli.Failure{
+		Status: cli.ExitConfig, Err: why,
+		Try: fmt.Sprintf("plimsoll host token create --host %s --out %s, where a replica runs", e.host, file),
+	}
 }
 
 func (e *enrolment) keep() error {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/internal/agent"
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/discover"
@@ -87,14 +87,11 @@ func (j *joined) run(ctx context.Context, life int64) error {
 
 func (j *joined) start(ctx context.Context, parts *errgroup.Group, life int64) (err error) {
 	local := &j.File.Local
-	if err := os.MkdirAll(local.DataDir, 0o711); err != nil {
-		return fmt.Errorf("make the data directory: %w; choose one that you can write with --data-dir", err)
-	}
-	if j.lock, err = lockDir(local.DataDir); err != nil {
+	if j.lock, err = takeDir(local.DataDir); err != nil {
 		return err
 	}
 	if j.identity, err = identityOf(local); err != nil {
-		return err
+		return cli.NotValid(err)
 	}
 	if j.standIn != nil {
 		j.machine, err = hostmem.Discover("/") // for the boot that the ledger is of
@@ -105,7 +102,7 @@ func (j *joined) start(ctx context.Context, parts *errgroup.Group, life int64) (
 		return err
 	}
 	if err := j.meet(local); err != nil {
-		return err
+		return cli.NotValid(err)
 	}
 	if err := j.makeAgent(ctx, life); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/client"
 	"github.com/plimsoll-project/plimsoll/client/boot"
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 )
 
 const wireConfig = `
@@ -123,9 +124,12 @@ func TestJoinRefused(t *testing.T) {
 	s.verb = "server"
 	s.write(wireConfig)
 	s.up()
-	for name, c := range map[string]struct{ token, want string }{
-		"a wrong token": {"plj_wrong", "join_token: there is no such token"},
-		"no token":      {"", "holds no join token"},
+	for name, c := range map[string]struct {
+		token, want string
+		status      int
+	}{
+		"a wrong token": {"plj_wrong", "join_token: there is no such token; it may have been revoked\ntry: make one with plimsoll host token create", cli.ExitNotAllowed},
+		"no token":      {"", "holds no join token; it must hold the token and nothing else\ntry: plimsoll host token create --host h1", cli.ExitConfig},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := agentOf(t, "h1", s)
@@ -133,12 +137,19 @@ func TestJoinRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			a.fails(c.want)
+			if got := a.cmd.ProcessState.ExitCode(); got != c.status {
+				t.Errorf("exit status %d, want %d", got, c.status)
+			}
 		})
 	}
 	a := agentOf(t, "h1", s)
 	os.Remove(filepath.Join(a.dir, "join_token"))
+	a.fails("agent.join_token_file: host h1 has no credential yet", "no such file", "\ntry: plimsoll host token create --host h1 --out "+a.dir)
 	a.set("PLIMSOLL_AGENT_JOIN_TOKEN_FILE", "")
 	a.fails("PLIMSOLL_AGENT_JOIN_TOKEN_FILE", "plimsoll host token")
+	if got := a.cmd.ProcessState.ExitCode(); got != cli.ExitConfig {
+		t.Errorf("exit status %d, want %d", got, cli.ExitConfig)
+	}
 }
 
 // TestNextReplica: where one address does not answer the next does, and an agent that finds

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
@@ -26,10 +25,7 @@ func RunObserver(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(local.DataDir, 0o711); err != nil {
-		return fmt.Errorf("make the data directory: %w; choose one that you can write with --data-dir", err)
-	}
-	lock, err := lockDir(local.DataDir)
+	lock, err := takeDir(local.DataDir)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/agent"
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/standin"
 )
@@ -38,16 +39,16 @@ func RunStandIn(ctx context.Context, o Options) error {
 	local := &o.File.Local
 	switch {
 	case local.StandIn == nil || len(local.StandIn.Hosts) == 0:
-		return errors.New("stand_in.hosts is empty, so there is no host to stand in for; name their ids")
+		return unfit("stand_in.hosts is empty, so there is no host to stand in for", "name their ids there")
 	case !local.HasReplicas():
-		return errors.New("agent.replicas is empty, and a stand-in is there for replicas alone; name their addresses")
+		return unfit("agent.replicas is empty, and a stand-in is there for replicas alone", "name their addresses there")
 	case local.Host == nil:
 		local.Host = config.Default("").Local.Host
 	}
 	s := &standIns{Options: o, hosts: standin.New(local.Host.Mode, local.StandIn.Hosts), agents: map[string]*agent.Agent{}}
 	identity, err := identityOf(local)
 	if err != nil {
-		return err
+		return cli.NotValid(err)
 	}
 	token, err := reportsToken(local)
 	if err != nil {
@@ -55,7 +56,7 @@ func RunStandIn(ctx context.Context, o Options) error {
 	}
 	listener, err := net.Listen("tcp", local.StandIn.Listen)
 	if err != nil {
-		return fmt.Errorf("listen for reports: %w; choose another address with stand_in.listen", err)
+		return cli.NotValid(fmt.Errorf("listen for reports: %w; choose another address with stand_in.listen", err))
 	}
 	parts, over := errgroup.WithContext(ctx)
 	for i, id := range local.StandIn.Hosts {
@@ -86,7 +87,7 @@ func reportsToken(local *config.Local) (sum [32]byte, err error) {
 	}
 	text := strings.TrimSpace(string(data))
 	if len(text) < 16 {
-		return sum, fmt.Errorf("the token in %s is too short to be one; put 16 characters or more into it", path)
+		return sum, unfit("the token in "+path+" is too short to be one", "put 16 characters or more into it")
 	}
 	return sha256.Sum256([]byte(text)), nil
 }

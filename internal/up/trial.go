@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/client"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/child"
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/discover"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
@@ -99,17 +100,17 @@ func (t *Trial) prepare(ctx context.Context) (err error) {
 	_, shared := local.PostgresURL()
 	switch {
 	case t.Agents < 1 || t.Agents > mostMembers || t.Replicas < 1 || t.Replicas > mostMembers:
-		return fmt.Errorf("--agents and --replicas: write 1 to %d of each", mostMembers)
+		return &cli.Failure{Status: cli.ExitUsage, Err: fmt.Errorf("--agents and --replicas: write 1 to %d of each", mostMembers)}
 	case t.Replicas > 1 && !shared:
-		return errors.New("--replicas: SQLite is one replica's alone; name a PostgreSQL with --store postgres://user@host/database, or leave --replicas out")
+		return &cli.Failure{
+			Status: cli.ExitUsage, Err: errors.New("--replicas: SQLite is one replica's alone"),
+			Try: "name a PostgreSQL with --store postgres://user@host/database, or leave --replicas out",
+		}
 	}
 	if t.self, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this binary: %w", err)
 	}
-	if err := os.MkdirAll(local.DataDir, 0o711); err != nil {
-		return fmt.Errorf("make the data directory: %w; choose one that you can write with --data-dir", err)
-	}
-	if t.lock, err = lockDir(local.DataDir); err != nil {
+	if t.lock, err = takeDir(local.DataDir); err != nil {
 		return err
 	}
 	if _, err := keyring.Create(local.KeysFile(), time.Now()); err != nil {
@@ -181,7 +182,7 @@ func (t *Trial) budget() (gate.Bytes, error) {
 	}
 	share := gate.FromMiB((room / gate.Bytes(t.Agents)).FloorMiB())
 	if share < leastBudget {
-		return 0, fmt.Errorf("%d agents would have %s each, and less than %s is no host; bring up fewer with --agents", t.Agents, share, leastBudget)
+		return 0, unfit(fmt.Sprintf("%d agents would have %s each, and less than %s is no host", t.Agents, share, leastBudget), "bring up fewer with --agents")
 	}
 	return share, nil
 }
@@ -235,14 +236,14 @@ func (t *Trial) startReplica(n int) error {
 	if err := os.MkdirAll(m.dir, 0o711); err != nil {
 		return err
 	}
-	if n > 1 { // one token is good at all of them
-		token, err := readOrMake(t.token(), newToken)
-		if err == nil {
-			err = writeSynced(filepath.Join(m.dir, "token"), token)
-		}
-		if err != nil {
-			return err
-		}
+	// One token is good at all of them. It is there before the first of them starts, which
+	// would otherwise make one of its own in the same moment.
+	token, err := readOrMake(t.token(), newToken)
+	if err == nil && n > 1 {
+		err = writeSynced(filepath.Join(m.dir, "token"), token)
+	}
+	if err != nil {
+		return err
 	}
 	t.replicas = append(t.replicas, m)
 	return t.start(m, "server", "PLIMSOLL_LISTEN="+listen, "PLIMSOLL_STORE="+store, "PLIMSOLL_KEYS="+local.KeysFile(), "PLIMSOLL_REPLICA_ID="+m.name)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/client"
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 )
 
 // memberPID is the process of one member, as the screen has it.
@@ -85,6 +86,9 @@ func TestTrialRefused(t *testing.T) {
 	s := newSite(t)
 	s.args = []string{"--agents", "2", "--replicas", "2"}
 	s.fails("--store postgres://")
+	if got := s.cmd.ProcessState.ExitCode(); got != cli.ExitUsage {
+		t.Errorf("exit status %d, want %d", got, cli.ExitUsage)
+	}
 	s.args = []string{"--agents", "65"}
 	s.fails("1 to 64")
 }
