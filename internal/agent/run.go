@@ -217,12 +217,8 @@ func (t *tails) drain(s *seam, f *os.File, stream string) (more bool) {
 		if f == nil {
 			return false
 		}
-		data := t.buf[:0]
-		if missing := skipTrimmed(f); missing > 0 {
-			data = fmt.Appendf(data, "\n[plimsoll: %d bytes of output are missing here, which was written faster than read]\n", missing)
-		}
-		n, err := f.Read(t.buf[len(data):])
-		if data = t.buf[:len(data)+n]; len(data) == 0 || err != nil {
+		data := t.read(f)
+		if len(data) == 0 {
 			return false
 		}
 		if s.send(boot.Reply{Event: boot.EvOutput, Stream: stream, Data: data}) != nil {
@@ -232,12 +228,25 @@ func (t *tails) drain(s *seam, f *os.File, stream string) (more bool) {
 	return true
 }
 
-// skipTrimmed moves past what trim has taken away meanwhile, and says how much that was.
-func skipTrimmed(f *os.File) int64 {
+// read reads on, or says how much is missing. Whether something was trimmed is looked at when
+// it was read: what is trimmed between a look and a read would be read as zeros.
+func (t *tails) read(f *os.File) []byte {
 	at, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {
-		return 0
+		return nil
 	}
+	n, err := f.Read(t.buf[:])
+	if missing := skipTrimmed(f, at); missing > 0 {
+		return fmt.Appendf(t.buf[:0], "\n[plimsoll: %d bytes of output are missing here, which was written faster than read]\n", missing)
+	}
+	if _, back := f.Seek(at+int64(n), io.SeekStart); err != nil || back != nil {
+		return nil
+	}
+	return t.buf[:n]
+}
+
+// skipTrimmed moves past what trim has taken away from there, and says how much that was.
+func skipTrimmed(f *os.File, at int64) int64 {
 	data, err := f.Seek(at, unix.SEEK_DATA)
 	if err != nil { // there is no more data, or a file system that cannot tell
 		return 0
