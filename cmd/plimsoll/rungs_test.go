@@ -9,17 +9,29 @@ import (
 // TestRungsPage: every command that docs/rungs.md shows runs in a session's script, word for
 // word.
 func TestRungsPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/rungs.md")
+	checkPage(t, "../../docs/rungs.md", "testdata/session/rungs.txtar", 15)
+}
+
+// TestHostsPage: so does every one of docs/hosts.md.
+func TestHostsPage(t *testing.T) {
+	checkPage(t, "../../docs/hosts.md", "testdata/session/hosts.txtar", 6)
+}
+
+// checkPage wants each command of a page in a script, and so many of them at least.
+func checkPage(t *testing.T, pageFile, scriptFile string, least int) {
+	t.Helper()
+	page, err := os.ReadFile(pageFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := os.ReadFile("testdata/session/rungs.txtar")
+	script, err := os.ReadFile(scriptFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	runs := map[string]bool{} // command line -> the script has it
 	for line := range strings.Lines(string(script)) {
 		command, isCommand := strings.CutPrefix(strings.TrimSpace(line), "exec ")
+		command = strings.TrimPrefix(command, "sh as-host ")
 		command, _, _ = strings.Cut(command, " &")
 		runs[command] = isCommand
 	}
@@ -34,11 +46,11 @@ func TestRungsPage(t *testing.T) {
 		if inside && command != "" {
 			shown++
 			if !runs[command] {
-				t.Errorf("docs/rungs.md shows %q, which no script runs", command)
+				t.Errorf("%s shows %q, which no script runs", pageFile, command)
 			}
 		}
 	}
-	if shown < 15 {
+	if shown < least {
 		t.Errorf("%d commands were found on the page", shown)
 	}
 }

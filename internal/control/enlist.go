@@ -235,7 +235,7 @@ func changeRefused(c *registry.Change, was registry.Host, v registry.Verdict, he
 		return api.Refuse(api.HostStateConflict, "host %s is %s, and is not %sed from there; its state allows: %s", c.Host, was.State, c.Deed, was.State.Legal())
 	case registry.Alive:
 		r := api.Refuse(api.HostStateConflict, "host %s is %s, was heard within %s and holds %d admissions; while it is heard, only a drained and empty host is buried", c.Host, was.State, c.Silent, held)
-		r.Remedy = "plimsoll host drain " + c.Host + " --wait, then bury it; or see that the machine is off, and wait until it is silent"
+		r.Remedy = "plimsoll host drain " + c.Host + " --reason TEXT --wait, then bury it; or see that the machine is off, and wait until it is silent"
 		return r
 	case registry.Changed, registry.Same:
 	}
@@ -256,7 +256,7 @@ func (g *Gateway) mayBury(ctx context.Context, who *config.Consumer, id string) 
 	}
 	if n := len(held.Reserved) + len(held.Sandboxes); n > 0 {
 		r := api.Refuse(api.HostStateConflict, "host %s is heard, and holds %d reservations and %d sandboxes", id, len(held.Reserved), len(held.Sandboxes))
-		r.Remedy = "plimsoll host drain " + id + " --wait, then bury it"
+		r.Remedy = "plimsoll host drain " + id + " --reason TEXT --wait, then bury it"
 		return g.Refused(r, who)
 	}
 	return nil
