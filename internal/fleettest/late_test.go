@@ -3,6 +3,7 @@ package fleettest
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -84,20 +85,30 @@ func admitted(t *testing.T, c *client.Client, key string) *api.Admission {
 // answer is one that is still to come.
 type answer struct {
 	status chan int // 0: none came
-	hangUp context.CancelFunc
+	hangUp func()
 }
 
+// deleting asks on a connection of its own. To hang up resets that: what the replica has not
+// read by then it never will. An asker that closes politely leaves a request that is read
+// later, and then rightly releases what it finds.
 func deleting(t *testing.T, r *replica, what string) answer {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	a := answer{make(chan int, 1), cancel}
-	q, err := http.NewRequestWithContext(ctx, http.MethodDelete, "http://"+r.address()+"/v1/admissions/"+what, nil)
+	dialled := make(chan net.Conn, 1)
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, at string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, at)
+		if err == nil {
+			dialled <- c
+		}
+		return c, err
+	}}
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+r.address()+"/v1/admissions/"+what, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	q.Header.Set("Authorization", "Bearer "+tokenOf("ci"))
+	a := answer{status: make(chan int, 1)}
 	go func() {
-		resp, err := http.DefaultClient.Do(q)
+		resp, err := transport.RoundTrip(q)
 		if err != nil {
 			a.status <- 0
 			return
@@ -105,5 +116,10 @@ func deleting(t *testing.T, r *replica, what string) answer {
 		_ = resp.Body.Close()
 		a.status <- resp.StatusCode
 	}()
+	a.hangUp = func() {
+		c := <-dialled
+		_ = c.(*net.TCPConn).SetLinger(0)
+		_ = c.Close()
+	}
 	return a
 }

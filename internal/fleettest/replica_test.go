@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // replica is one `plimsoll server`, or `plimsoll up`, with a data directory and an address of
@@ -127,7 +128,30 @@ func (r *replica) kill() {
 	}
 }
 
-func (r *replica) stop() { _ = r.cmd.Process.Signal(syscall.SIGSTOP) }
+// stop has the process stand still. The signal is sent before it is obeyed: each of its
+// threads stops when it next gets a turn, which on a busy machine comes late.
+func (r *replica) stop() {
+	_ = r.cmd.Process.Signal(syscall.SIGSTOP)
+	for !standsStill(r.cmd.Process.Pid) {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// standsStill says whether every thread of a process is stopped, or gone.
+func standsStill(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, t := range threads {
+		stat, err := os.ReadFile(t)
+		if err != nil {
+			continue
+		}
+		_, state, _ := bytes.Cut(stat, []byte(") ")) // 7 (plimsoll) T 1 ...
+		if len(state) > 0 && !bytes.ContainsAny(state[:1], "TtZX") {
+			return false
+		}
+	}
+	return true
+}
 
 func (r *replica) goOn() { _ = r.cmd.Process.Signal(syscall.SIGCONT) }
 
