@@ -47,10 +47,10 @@ vuln: ## Look for known holes in what the program calls
 
 .PHONY: fmt
 fmt: ## Format the sources
-	go tool -modfile=tools/go.mod gofumpt -w $$(git ls-files -co --exclude-standard '*.go' ':!*.gen.go')
+	go tool -modfile=tools/go.mod gofumpt -w $$(git ls-files -co --exclude-standard '*.go' ':!*.gen.go' ':!*.pb.go' ':!*.connect.go')
 
 .PHONY: generate
-generate: ## Generate what follows from api/openapi.yaml
+generate: ## Generate what follows from api/openapi.yaml and proto/
 	go generate ./...
 
 .PHONY: clean

@@ -24,6 +24,7 @@ const (
 // Answer is what a passage comes to. It carries its reasons: the API's body, the log, the
 // metric and explain all read this one value.
 type Answer struct {
+	Would    []string // noted by the shell: what enforce would have said on the way
 	Kind     Kind
 	New      bool // Yes: by this call
 	Row      pool.Row
@@ -58,8 +59,9 @@ func (t Tally) Reasons() []string { return slices.Sorted(maps.Keys(t)) }
 
 // Reasons that the table gives beside the hosts' own denials.
 const (
-	Silent   = "silent"
-	Excluded = "excluded" // asked already: its own denial stands in the tally
+	Silent      = "silent"
+	Quarantined = "quarantined" // it did not do what it promised, and said nothing when it was asked again
+	Excluded    = "excluded"    // asked already: its own denial stands in the tally
 
 	unanswered = "unanswered"
 )
@@ -78,7 +80,7 @@ func (t Tally) code() api.Code {
 		return api.NoCapacity
 	}
 	switch reasons[0] {
-	case Silent:
+	case Silent, Quarantined:
 		return api.NoHealthyAgents
 	case unanswered: // nobody said that there is no room
 		return api.Unavailable

@@ -15,9 +15,11 @@ type Claimed struct {
 	Failed bool
 }
 
-// Picked answers Pick; no Host means that none was found, and the tally says why.
+// Picked answers Pick; no Host means that none was found, and the tally says why. The ID is
+// the one that this host is to be asked under, where it alone records the admission.
 type Picked struct {
 	Host  string
+	ID    string
 	Tally Tally
 }
 

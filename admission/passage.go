@@ -14,6 +14,10 @@
 //	  ├ of a pool without hosts ─▶ yes; its heartbeats ─▶ Hear
 //	  └ queued, full, over quota, … ─▶ that
 //
+// Of a class that its host alone records (Request.ByHost) Claim, Settle, NoRoom, Move and Read
+// go to the replica's own Book, and no store is asked. Each host that is asked gets an id of
+// its own (see HostID), under the one epoch ByHostEpoch: so there is nothing to Regen.
+//
 // A passage asks for one effect at a time and is stepped with its result; what is
 // detached it does not wait for. It does no I/O and reads no clock: now is the replica's
 // own monotonic clock. Not safe for concurrent use.
@@ -25,6 +29,7 @@ package admission
 import (
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
@@ -51,6 +56,8 @@ type Request struct {
 	Claim pool.Claim
 	Ask   gate.Ask
 	Keep  bool // a heartbeat of the row Claim.ID: keeps what there is, places nothing
+
+	ByHost bool // no store keeps it: see Book
 }
 
 // Do is an effect that the shell carries out.
@@ -241,7 +248,10 @@ func (p *Passage) picked(e Picked) Step {
 	p.atStand = false
 	if e.Host != "" {
 		p.asked = append(p.asked, e.Host)
-		return p.next(Effect{Do: Reserve, Host: e.Host, ID: p.row.ID, Gen: p.row.Gen})
+		if p.req.ByHost {
+			p.row.ID = e.ID
+		}
+		return p.next(Effect{Do: Reserve, Host: e.Host, ID: p.row.ID, Gen: p.placing()})
 	}
 	if atStand {
 		return p.pick() // that host cannot be asked: look at all of them
@@ -263,6 +273,22 @@ func (p *Passage) sweptHosts() Step {
 	if !denied {
 		return p.pick()
 	}
+	return p.regen()
+}
+
+// placing is the generation under which hosts are asked.
+func (p *Passage) placing() int64 {
+	if p.req.ByHost {
+		return ByHostEpoch
+	}
+	return p.row.Gen
+}
+
+// regen goes on under a name that no host has heard: a new generation, or the next host's own id.
+func (p *Passage) regen() Step {
+	if p.req.ByHost {
+		return p.renamed()
+	}
 	return p.next(Effect{Do: Regen, ID: p.row.ID, Gen: p.row.Gen})
 }
 
@@ -272,15 +298,15 @@ func (p *Passage) reserved(e Reserved) Step {
 	case e.Unknown:
 		p.tally.add(unanswered, at)
 		p.mute, p.over = append(p.mute, at), p.spent()
-		p.releaseDetached(at, p.row.Gen)
-		return p.next(Effect{Do: Regen, ID: p.row.ID, Gen: p.row.Gen})
+		p.releaseDetached(at, p.placing())
+		return p.regen()
 	case e.Denial == "":
 		return p.next(Effect{Do: Settle, Host: at, ID: p.row.ID, Gen: p.row.Gen})
 	}
 	p.tally.add(string(e.Denial), at)
 	if e.Denial == host.Closed { // it may have been open there, and its end would be taken for another's
 		p.over = p.spent()
-		return p.next(Effect{Do: Regen, ID: p.row.ID, Gen: p.row.Gen})
+		return p.regen()
 	}
 	if p.spent() {
 		return p.lastResort()
@@ -320,6 +346,10 @@ func (p *Passage) regened(e Regened) Step {
 		return p.next(Effect{Do: Read, ID: p.row.ID})
 	}
 	p.row.Gen = e.Gen
+	return p.renamed()
+}
+
+func (p *Passage) renamed() Step {
 	if p.over {
 		p.over = false
 		return p.lastResort()
@@ -342,12 +372,21 @@ func (p *Passage) noRoomed(e NoRoomed) Step {
 	case pool.NoSuchKey:
 		return p.next(Effect{Do: Read, ID: p.row.ID})
 	case pool.PoolFull:
-		return p.reply(Answer{Kind: No, Code: p.tally.code(), Row: r.Row, Standing: r.Standing})
+		return p.reply(Answer{Kind: No, Code: p.refusal(), Row: r.Row, Standing: r.Standing})
 	}
 	if r.Verdict == pool.Queued && r.Row.Starves(r.Standing) {
 		return p.standFor(fromVerdict(r))
 	}
 	return p.reply(fromVerdict(r))
+}
+
+// refusal is which no it is. That a host which is demanded is not heard says nothing of the fleet.
+func (p *Passage) refusal() api.Code {
+	c, code := &p.req.Claim.Contents, p.tally.code()
+	if code == api.NoHealthyAgents && c.Host != "" && !c.Prefer {
+		return api.HostSilent
+	}
+	return code
 }
 
 // settled has the yes, or learns that the row went on without this passage.
@@ -361,7 +400,7 @@ func (p *Passage) settled(e Settled) Step {
 	}
 	ours := e.Row.State == pool.Admitted && e.Row.Epoch == gen && e.Row.Host == at
 	if !e.OK && !ours {
-		p.releaseDetached(at, gen)
+		p.releaseDetached(at, p.placing())
 		if e.Row.ID == "" {
 			return p.reply(gone(p.row))
 		}

@@ -41,9 +41,11 @@ func CompareRow(r *pool.Row, reserved, running bool) Mismatch {
 }
 
 // CompareHeld judges what a host holds, and what the store by an older word had not there,
-// by the store's newest.
+// by the store's newest. Of what the host alone records the store has nothing to say.
 func CompareHeld(at string, held host.Ref, stateful, running bool, r *pool.Row) Mismatch {
 	switch {
+	case r == nil && OfHost(held.ID, at):
+		return Agreed
 	case r == nil:
 		return Unknown
 	case r.Epoch == held.Epoch && r.State == pool.Lost && running:

@@ -25,6 +25,7 @@ type script struct {
 	row     pool.Row
 	passage *Passage
 	leaving *Departure
+	picks   int
 }
 
 func (s *script) do(command string) string {
@@ -40,10 +41,11 @@ func (s *script) do(command string) string {
 	case "row": // state, then what is set: gen=, epoch=, host=, mode=, stateful, booted, until=
 		s.row = rowOf(words[1:])
 		return ""
-	case "begin", "heartbeat":
+	case "begin", "heartbeat", "begin-by-host":
 		s.passage = New(DefaultConfig(), Request{
 			Claim: pool.Claim{ID: "a1", Consumer: "c", Key: "k", Mode: pool.Queue},
 			Ask:   gate.Ask{Memory: gate.GiB}, Keep: words[0] == "heartbeat",
+			ByHost: words[0] == "begin-by-host",
 		})
 		return s.show(s.passage.Begin(s.now))
 	case "pass":
@@ -77,7 +79,8 @@ func (s *script) event(word, arg string, n int64) Event {
 		if arg == "none" {
 			return Picked{Tally: Tally{"no_room": {"h1"}}}
 		}
-		return Picked{Host: arg}
+		s.picks++
+		return Picked{Host: arg, ID: fmt.Sprintf("%s.%d", arg, s.picks)} // the id counts only by host
 	case "reserved":
 		if arg == "yes" {
 			arg = ""

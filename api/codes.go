@@ -36,6 +36,10 @@ const (
 	InvalidConfig      Code = "invalid_config"
 	Internal           Code = "internal"
 	OverCeiling        Code = "over_ceiling"
+	HostStateConflict  Code = "host_state"
+	JoinRejected       Code = "join_rejected"
+	HostIsBuried       Code = "host_buried"
+	ModeOfAll          Code = "mode_of_all"
 )
 
 // Scope says whose no it is.
@@ -87,7 +91,7 @@ var table = [...]Meaning{
 	{HostSilent, 503, NotNow, ScopeHost, false, "the host that holds this admission is silent", "ask again after Retry-After"},
 	{ReservationLapsed, 503, NotNow, ScopeHost, false, "the reservation lapsed before the boot", "attempt again with the same key"},
 	{Releasing, 503, NotNow, ScopeRequest, false, "the key's former admission is still being released", "ask again after Retry-After"},
-	{Unavailable, 503, NotNow, ScopeFleet, false, "the store cannot be reached or written", "ask again after Retry-After; see the server's log"},
+	{Unavailable, 503, NotNow, ScopeFleet, false, "the store, or a host that was asked, does not answer", "ask again after Retry-After; see the server's log"},
 	{NoHealthyAgents, 503, NotNow, ScopeFleet, true, "no host agent is heard", "start or repair the host agents"},
 	{QueueTimeout, 503, NotNow, ScopePool, false, "waited as long as it was willing to", "post the key again for a new place"},
 	{TenantOverQuota, 403, NotAllowed, ScopeTenant, false, "the tenant is at its quota", "release something of this tenant, or raise its quota"},
@@ -106,6 +110,10 @@ var table = [...]Meaning{
 	{InvalidConfig, 422, Never, ScopeRequest, false, "the configuration is not valid", "correct the lines that are named; the old one stays in force"},
 	{Internal, 500, Never, ScopeFleet, true, "an internal error", "see the server's log by the decision id"},
 	{OverCeiling, 409, Never, ScopeFleet, false, "the caps would sum to more than the ceiling", "lower the cap of another pool first, ask for less, or raise the ceiling"},
+	{HostStateConflict, 409, Never, ScopeHost, false, "the host's state does not allow this", "do what is named first"},
+	{JoinRejected, 403, NotAllowed, ScopeRequest, false, "the join token does not admit this host", "make one with plimsoll host token create"},
+	{HostIsBuried, 403, NotAllowed, ScopeHost, false, "the host was buried, and its credential is void", "join anew, with a token of plimsoll host token create"},
+	{ModeOfAll, 409, Never, ScopeRequest, false, "all is in shadow by one order", "take that back with plimsoll mode enforce --all"},
 }
 
 // Table returns every row, in the order in which the codes were added.

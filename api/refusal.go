@@ -32,8 +32,10 @@ type Figures struct {
 	Limit      int64               `json:"limit,omitempty"` // of the quota
 	Use        int64               `json:"use,omitempty"`
 	Hosts      map[string][]string `json:"hosts,omitempty"` // reason -> ids of the hosts refused for it
-	Share      *ShareStanding      `json:"share,omitempty"` // the caller's, where its pool has one for it
-	Override   *PoolOverride       `json:"override,omitempty"`
+	// ElsewhereFits says of a host that was demanded and refused whether another had room.
+	ElsewhereFits *bool          `json:"elsewhere_fits,omitempty"`
+	Share         *ShareStanding `json:"share,omitempty"` // the caller's, where its pool has one for it
+	Override      *PoolOverride  `json:"override,omitempty"`
 }
 
 // Refuse makes a refusal with a detail for people.

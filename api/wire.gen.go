@@ -124,6 +124,30 @@ func (e HostPinMode) Valid() bool {
 	}
 }
 
+// Defines values for HostState.
+const (
+	HostStateActive   HostState = "active"
+	HostStateBuried   HostState = "buried"
+	HostStateCordoned HostState = "cordoned"
+	HostStateDraining HostState = "draining"
+)
+
+// Valid indicates whether the value is a known member of the HostState enum.
+func (e HostState) Valid() bool {
+	switch e {
+	case HostStateActive:
+		return true
+	case HostStateBuried:
+		return true
+	case HostStateCordoned:
+		return true
+	case HostStateDraining:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Intake.
 const (
 	IntakeCordoned Intake = "cordoned"
@@ -142,6 +166,48 @@ func (e Intake) Valid() bool {
 	case IntakeOpen:
 		return true
 	case IntakePressure:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ModeRequestMode.
+const (
+	ModeRequestModeEnforce ModeRequestMode = "enforce"
+	ModeRequestModeShadow  ModeRequestMode = "shadow"
+)
+
+// Valid indicates whether the value is a known member of the ModeRequestMode enum.
+func (e ModeRequestMode) Valid() bool {
+	switch e {
+	case ModeRequestModeEnforce:
+		return true
+	case ModeRequestModeShadow:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ModeRequestScope.
+const (
+	ModeRequestScopeAll    ModeRequestScope = "all"
+	ModeRequestScopeHost   ModeRequestScope = "host"
+	ModeRequestScopePool   ModeRequestScope = "pool"
+	ModeRequestScopeQuotas ModeRequestScope = "quotas"
+)
+
+// Valid indicates whether the value is a known member of the ModeRequestScope enum.
+func (e ModeRequestScope) Valid() bool {
+	switch e {
+	case ModeRequestScopeAll:
+		return true
+	case ModeRequestScopeHost:
+		return true
+	case ModeRequestScopePool:
+		return true
+	case ModeRequestScopeQuotas:
 		return true
 	default:
 		return false
@@ -181,6 +247,27 @@ func (e OutOfGateWhy) Valid() bool {
 	}
 }
 
+// Defines values for Outcome.
+const (
+	OutcomeFailed Outcome = "failed"
+	OutcomeFitted Outcome = "fitted"
+	OutcomeOom    Outcome = "oom"
+)
+
+// Valid indicates whether the value is a known member of the Outcome enum.
+func (e Outcome) Valid() bool {
+	switch e {
+	case OutcomeFailed:
+		return true
+	case OutcomeFitted:
+		return true
+	case OutcomeOom:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Placement.
 const (
 	PlacementHost Placement = "host"
@@ -193,6 +280,24 @@ func (e Placement) Valid() bool {
 	case PlacementHost:
 		return true
 	case PlacementNone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Quarantine.
+const (
+	QuarantineBootsFailed Quarantine = "boots_failed"
+	QuarantineUnanswered  Quarantine = "unanswered"
+)
+
+// Valid indicates whether the value is a known member of the Quarantine enum.
+func (e Quarantine) Valid() bool {
+	switch e {
+	case QuarantineBootsFailed:
+		return true
+	case QuarantineUnanswered:
 		return true
 	default:
 		return false
@@ -331,6 +436,24 @@ func (e WaitingFor) Valid() bool {
 	}
 }
 
+// Defines values for YesNo.
+const (
+	YesNoNo  YesNo = "no"
+	YesNoYes YesNo = "yes"
+)
+
+// Valid indicates whether the value is a known member of the YesNo enum.
+func (e YesNo) Valid() bool {
+	switch e {
+	case YesNoNo:
+		return true
+	case YesNoYes:
+		return true
+	default:
+		return false
+	}
+}
+
 // Admission One execution's passage.
 type Admission struct {
 	// AdmittedAt When it was admitted.
@@ -359,10 +482,15 @@ type Admission struct {
 	// EndedAt When slot, quota and memory were free again.
 	EndedAt *time.Time `json:"ended_at,omitempty"`
 
-	// Endpoint Where the boot seam of that host is to be found.
+	// Endpoint Where the agent of that host listens for replicas, as it registered: it tells which machine to take
+	// the ticket to, whose boot seam is a Unix socket. Absent for an agent in a replica's own process.
 	//
-	// Examples: unix:///run/plimsoll/boot.sock
+	//
+	// Examples: 10.0.0.21:7071
 	Endpoint string `json:"endpoint,omitempty"`
+
+	// Enforcement `shadow` when its pool, its quota or its host refuses nothing; absent where all is enforced.
+	Enforcement Enforcement `json:"enforcement,omitempty"`
 
 	// Epoch Rises when the admission is placed, released or evicted; a ticket of another epoch boots
 	// nothing.
@@ -437,6 +565,14 @@ type Admission struct {
 	// Waiting A place in the queue. Call `attempt` with the same key: with `wait_ms` at once, else after
 	// `poll_after_ms`.
 	Waiting *Waiting `json:"waiting,omitempty"`
+
+	// WouldRefuse What enforce would have said to this very call; only with a fresh yes.
+	WouldRefuse []string `json:"would_refuse,omitempty"`
+}
+
+// AdmissionBatch Several asks of one caller.
+type AdmissionBatch struct {
+	Admissions []AdmissionRequest `json:"admissions"`
 }
 
 // AdmissionList defines model for AdmissionList.
@@ -505,6 +641,51 @@ type AdmissionRequest struct {
 // `slot_ttl`), `evicted` (reclaimed by its host), `lost` (its host died).
 type AdmissionState string
 
+// Admittable defines model for Admittable.
+type Admittable struct {
+	// AdmittableMB What it can still promise, MiB; 0 while its intake is not open.
+	AdmittableMB int64 `json:"admittable_mb"`
+
+	// Candidate Whether we would place something there now; with a class, one of that.
+	Candidate bool `json:"candidate"`
+
+	// Fits With a class: how many more of it the memory holds.
+	Fits *int64 `json:"fits,omitempty"`
+
+	// HeardMSAgo Age of its newest word; absent if it was not heard yet.
+	HeardMSAgo *int64 `json:"heard_ms_ago,omitempty"`
+	ID         string `json:"id"`
+
+	// Intake Whether the host takes more, and if not, why: `pressure` opens again by itself, `cordoned` and
+	// `draining` are an operator's word.
+	Intake Intake `json:"intake"`
+
+	// Mode What a stateless sandbox is charged on its host: `working-set` what is resident, and at least its
+	// reserve; `committed` what was configured. Stateful ones are always charged what was configured.
+	Mode ChargeMode `json:"mode"`
+
+	// NeedMB With a class: what one of it takes here, MiB.
+	NeedMB int64 `json:"need_mb,omitempty"`
+
+	// Stamp Of a host's word. The highest is the newest, by incarnation first.
+	Stamp Stamp `json:"stamp"`
+
+	// State What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
+	// `buried`: nothing runs there, and it has to join anew.
+	State HostState `json:"state"`
+
+	// WhyNot Why it is no candidate, in a word, as in silent or no_room.
+	WhyNot string `json:"why_not,omitempty"`
+}
+
+// AdmittableList defines model for AdmittableList.
+type AdmittableList struct {
+	// At When this was read.
+	At    time.Time    `json:"at"`
+	Class string       `json:"class,omitempty"`
+	Hosts []Admittable `json:"hosts"`
+}
+
 // AudienceKey defines model for AudienceKey.
 type AudienceKey struct {
 	// ID The root that it was derived from.
@@ -527,6 +708,56 @@ type AudienceKeysFile struct {
 	Version  int64         `json:"version"`
 }
 
+// BatchAnswer One answer for each ask, in their order.
+type BatchAnswer struct {
+	Results []BatchResult `json:"results"`
+}
+
+// BatchResult What an ask was told; exactly one of the three.
+type BatchResult struct {
+	// Admission One execution's passage.
+	Admission *Admission `json:"admission,omitempty"`
+
+	// Problem A no (RFC 9457) with the figures behind it.
+	Problem *Problem `json:"problem,omitempty"`
+
+	// Status The HTTP status that it would have had alone.
+	//
+	// Examples: 201
+	Status int64 `json:"status"`
+
+	// Waiting A place in the queue. Call `attempt` with the same key: with `wait_ms` at once, else after
+	// `poll_after_ms`.
+	Waiting *Waiting `json:"waiting,omitempty"`
+}
+
+// Bypass Whether a host boots without tickets.
+type Bypass struct {
+	Active bool `json:"active"`
+
+	// Booted Sandboxes that it let in.
+	Booted int64 `json:"booted,omitempty"`
+
+	// By Who opened it: a consumer, or a user of that machine.
+	By string `json:"by,omitempty"`
+
+	// ForMS How long it still lasts, in milliseconds.
+	ForMS  int64  `json:"for_ms,omitempty"`
+	Host   string `json:"host"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// BypassRequest defines model for BypassRequest.
+type BypassRequest struct {
+	// ForMS How long, in milliseconds; 0 ends it.
+	ForMS int64 `json:"for_ms"`
+
+	// Reason Why, for the audit; no control characters.
+	//
+	// Examples: the CI provider is out
+	Reason DeedReason `json:"reason"`
+}
+
 // CapInForce The cap that was in force before.
 type CapInForce struct {
 	// Cap Slots; 0 is none at all. Read with `capped`.
@@ -539,6 +770,86 @@ type CapInForce struct {
 // ChargeMode What a stateless sandbox is charged on its host: `working-set` what is resident, and at least its
 // reserve; `committed` what was configured. Stateful ones are always charged what was configured.
 type ChargeMode string
+
+// ComparedDecision defines model for ComparedDecision.
+type ComparedDecision struct {
+	// AdmittableMB What the host had said.
+	AdmittableMB int64     `json:"admittable_mb"`
+	At           time.Time `json:"at"`
+	Class        string    `json:"class,omitempty"`
+
+	// HeardMSBefore How old that word was, ms.
+	HeardMSBefore int64  `json:"heard_ms_before"`
+	Host          string `json:"host"`
+	Intake        string `json:"intake"`
+	Key           string `json:"key"`
+	NeedMB        int64  `json:"need_mb"`
+
+	// Outcome What came of a yes. `fitted`: it booted and had its memory. `failed`: it did not boot, or was moved
+	// away, for want of room. `oom`: the kernel, or the host, killed it or another for memory.
+	Outcome Outcome `json:"outcome,omitempty"`
+
+	// SetAsideMB What we took off that for their earlier yeses there within 60 s.
+	SetAsideMB int64 `json:"set_aside_mb"`
+
+	// Stamp Of a host's word. The highest is the newest, by incarnation first.
+	Stamp Stamp `json:"stamp"`
+
+	// They What a scheduler says of one host.
+	They YesNo `json:"they"`
+
+	// We What a scheduler says of one host.
+	We YesNo `json:"we"`
+
+	// WhyNot Why we would have said no, in a word.
+	WhyNot string `json:"why_not,omitempty"`
+}
+
+// Comparison defines model for Comparison.
+type Comparison struct {
+	// Cells They × we: yes yes, yes no, no yes, no no.
+	Cells       []ComparisonCell `json:"cells"`
+	Conclusions []string         `json:"conclusions"`
+
+	// Decisions Decisions that were judged.
+	Decisions int64 `json:"decisions"`
+
+	// Examples The newest of each kind of wrong answer.
+	Examples []ComparedDecision `json:"examples"`
+
+	// Late Outcomes of decisions that were forgotten meanwhile.
+	Late int64 `json:"late,omitempty"`
+
+	// Prevented They said yes, we would have said no, and it failed.
+	Prevented int64     `json:"prevented"`
+	Since     time.Time `json:"since"`
+
+	// TheirWrongYes They said yes, and it failed.
+	TheirWrongYes int64 `json:"their_wrong_yes"`
+
+	// Unjudged Decisions for which there was no word of the host.
+	Unjudged int64 `json:"unjudged"`
+
+	// WrongNo Ours: we would have said no, and it fitted.
+	WrongNo int64 `json:"wrong_no"`
+
+	// WrongYes Ours: we would have said yes, and it failed.
+	WrongYes int64 `json:"wrong_yes"`
+}
+
+// ComparisonCell defines model for ComparisonCell.
+type ComparisonCell struct {
+	Decisions int64 `json:"decisions"`
+	Failed    int64 `json:"failed"`
+	Fitted    int64 `json:"fitted"`
+	Oom       int64 `json:"oom"`
+
+	// They What a scheduler says of one host.
+	They YesNo `json:"they"`
+
+	// We What a scheduler says of one host.
+	We YesNo `json:"we"`
+}
 
 // ConfigChange defines model for ConfigChange.
 type ConfigChange struct {
@@ -666,8 +977,17 @@ type Host struct {
 	// BindingLimit The name of that limit.
 	BindingLimit string `json:"binding_limit,omitempty"`
 
+	// BuriedAt When it was buried, if it was.
+	BuriedAt *time.Time `json:"buried_at,omitempty"`
+
+	// Bypass Whether a host boots without tickets.
+	Bypass *Bypass `json:"bypass,omitempty"`
+
 	// CommittedMB Configured over its sandboxes, MiB.
 	CommittedMB int64 `json:"committed_mb"`
+
+	// Connected This replica has a connection to it.
+	Connected bool `json:"connected,omitempty"`
 
 	// CPUTotal Cores.
 	CPUTotal float64 `json:"cpu_total,omitempty"`
@@ -675,7 +995,7 @@ type Host struct {
 	// CPUUsed Cores in use.
 	CPUUsed float64 `json:"cpu_used,omitempty"`
 
-	// Endpoint Where its boot seam is to be found.
+	// Endpoint Where replicas dial its agent; absent for one in a replica's own process.
 	Endpoint string `json:"endpoint,omitempty"`
 
 	// Enforcement Whether the host's no binds: `enforce` refuses; `shadow` decides and lets pass; `observe` only
@@ -715,8 +1035,18 @@ type Host struct {
 	// reserve; `committed` what was configured. Stateful ones are always charged what was configured.
 	Mode ChargeMode `json:"mode"`
 
+	// NotConnected Why not.
+	NotConnected string `json:"not_connected,omitempty"`
+
 	// PSISomeAvg10 Share of the last 10 s in which some task waited for memory, in percent.
 	PSISomeAvg10 float64 `json:"psi_some_avg10"`
+
+	// Quarantine Why this replica places nothing on the host for a while, though it is heard: two reserves in a row
+	// went `unanswered`, or `boots_failed` eight times in a row. Before a refusal it is asked all the same.
+	Quarantine Quarantine `json:"quarantine,omitempty"`
+
+	// RegisteredAt When its life began.
+	RegisteredAt *time.Time `json:"registered_at,omitempty"`
 
 	// Reservations How many reservations are open.
 	Reservations int64 `json:"reservations"`
@@ -733,14 +1063,87 @@ type Host struct {
 	// Sandboxes What it holds. Only when one host is asked for.
 	Sandboxes []Sandbox `json:"sandboxes,omitempty"`
 
+	// Sequence Rises with each word; with the incarnation it is the stamp of this one.
+	Sequence int64 `json:"sequence,omitempty"`
+
 	// Starts Boots in progress, and those in line for one.
 	Starts Starts `json:"starts"`
+
+	// State What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
+	// `buried`: nothing runs there, and it has to join anew.
+	State HostState `json:"state,omitempty"`
 
 	// UnresidentMB Charged to the running and not yet touched by them, MiB.
 	UnresidentMB int64 `json:"unresident_mb"`
 
 	// Version The agent's version.
 	Version string `json:"version,omitempty"`
+
+	// WouldRefuse Reason -> how often it was only counted: by a host since its agent started, of a pool by this
+	// replica since it did.
+	WouldRefuse WouldRefuse `json:"would_refuse,omitempty"`
+}
+
+// HostChange What became of a host, and what the store still has there.
+type HostChange struct {
+	ID string `json:"id"`
+
+	// Lost Admissions that a bury ended.
+	Lost int64 `json:"lost,omitempty"`
+
+	// Releasing Admissions that were given back and still run.
+	Releasing int64 `json:"releasing"`
+
+	// Running Admissions that run.
+	Running int64 `json:"running"`
+
+	// State What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
+	// `buried`: nothing runs there, and it has to join anew.
+	State HostState `json:"state"`
+
+	// Unbooted Admissions that have not booted.
+	Unbooted int64 `json:"unbooted"`
+
+	// Warning What is in force, but not yet everywhere.
+	Warning string `json:"warning,omitempty"`
+
+	// Was What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
+	// `buried`: nothing runs there, and it has to join anew.
+	Was HostState `json:"was"`
+}
+
+// HostDeedRequest defines model for HostDeedRequest.
+type HostDeedRequest struct {
+	// Reason Why, for whoever reads the audit. Needed to drain and to bury.
+	Reason string `json:"reason,omitempty"`
+}
+
+// HostEndpoint Where its agent listens for replicas, host:port.
+//
+// Examples: 10.0.3.17:7071
+type HostEndpoint = string
+
+// HostJoinRequest defines model for HostJoinRequest.
+type HostJoinRequest struct {
+	// Endpoint Where its agent listens for replicas, host:port.
+	//
+	// Examples: 10.0.3.17:7071
+	Endpoint HostEndpoint `json:"endpoint"`
+
+	// Host A name of the configuration, or of a host.
+	//
+	// Examples: agent
+	Host Name `json:"host"`
+
+	// JoinToken Secret.
+	JoinToken string `json:"join_token"`
+}
+
+// HostJoined defines model for HostJoined.
+type HostJoined struct {
+	// Credential Secret, and shown this once. The bearer token of `register`.
+	Credential string `json:"credential"`
+	Host       string `json:"host"`
 }
 
 // HostList defines model for HostList.
@@ -762,6 +1165,41 @@ type HostPin struct {
 // HostPinMode `require` takes no other host; `prefer` tries this one first.
 type HostPinMode string
 
+// HostRegistered defines model for HostRegistered.
+type HostRegistered struct {
+	// Incarnation The life to go on with.
+	Incarnation int64 `json:"incarnation"`
+
+	// Keys The keys file of one audience. Secret.
+	Keys AudienceKeysFile `json:"keys"`
+
+	// Replicas Addresses of the API of those that lately said that they are up, by id.
+	Replicas []string `json:"replicas"`
+
+	// State What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
+	// `buried`: nothing runs there, and it has to join anew.
+	State HostState `json:"state"`
+}
+
+// HostRegistration defines model for HostRegistration.
+type HostRegistration struct {
+	// Endpoint Where its agent listens for replicas, host:port.
+	//
+	// Examples: 10.0.3.17:7071
+	Endpoint HostEndpoint `json:"endpoint"`
+
+	// Incarnation The life that it goes on with; 0 for a new one. One that is not the newest is followed by a
+	// new one.
+	Incarnation int64 `json:"incarnation"`
+
+	// Version The agent's version.
+	Version string `json:"version"`
+}
+
+// HostState What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
+// `buried`: nothing runs there, and it has to join anew.
+type HostState string
+
 // Identity defines model for Identity.
 type Identity struct {
 	// Audiences Whose tickets it may redeem.
@@ -778,6 +1216,46 @@ type Identity struct {
 // Intake Whether the host takes more, and if not, why: `pressure` opens again by itself, `cordoned` and
 // `draining` are an operator's word.
 type Intake string
+
+// JoinToken defines model for JoinToken.
+type JoinToken struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The consumer that made it.
+	CreatedBy string    `json:"created_by"`
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Host The only host that may use it.
+	Host   string     `json:"host,omitempty"`
+	ID     string     `json:"id"`
+	UsedAt *time.Time `json:"used_at,omitempty"`
+
+	// UsedBy The host that joined with it.
+	UsedBy string `json:"used_by,omitempty"`
+}
+
+// JoinTokenList defines model for JoinTokenList.
+type JoinTokenList struct {
+	Tokens []JoinToken `json:"tokens"`
+}
+
+// JoinTokenMade defines model for JoinTokenMade.
+type JoinTokenMade struct {
+	// JoinToken Secret, and shown this once.
+	JoinToken string    `json:"join_token"`
+	Token     JoinToken `json:"token"`
+}
+
+// JoinTokenRequest defines model for JoinTokenRequest.
+type JoinTokenRequest struct {
+	// ForMS How long it may be used, in milliseconds.
+	ForMS *int64 `json:"for_ms,omitempty"`
+
+	// Host A name of the configuration, or of a host.
+	//
+	// Examples: agent
+	Host Name `json:"host,omitempty"`
+}
 
 // Key The consumer's own name for one execution.
 //
@@ -817,10 +1295,129 @@ type MissingSlot struct {
 	StartedAt time.Time `json:"started_at"`
 }
 
+// ModeOf defines model for ModeOf.
+type ModeOf struct {
+	// Configured Whether the host's no binds: `enforce` refuses; `shadow` decides and lets pass; `observe` only
+	// measures.
+	Configured Enforcement `json:"configured,omitempty"`
+
+	// Enforcement Whether the host's no binds: `enforce` refuses; `shadow` decides and lets pass; `observe` only
+	// measures.
+	Enforcement Enforcement `json:"enforcement"`
+
+	// Name Of the pool or host; `quotas` for those.
+	Name string `json:"name"`
+
+	// Untold The host has not heard of it yet.
+	Untold bool `json:"untold,omitempty"`
+
+	// WouldRefuse Reason -> how often it was only counted: by a host since its agent started, of a pool by this
+	// replica since it did.
+	WouldRefuse WouldRefuse `json:"would_refuse,omitempty"`
+}
+
+// ModeOrder What an operator took out of force.
+type ModeOrder struct {
+	// By The consumer that ordered it.
+	By     string    `json:"by"`
+	Name   string    `json:"name,omitempty"`
+	Reason string    `json:"reason"`
+	Scope  string    `json:"scope"`
+	Since  time.Time `json:"since"`
+}
+
+// ModeReport defines model for ModeReport.
+type ModeReport struct {
+	Hosts  []ModeOf    `json:"hosts"`
+	Orders []ModeOrder `json:"orders"`
+	Pools  []ModeOf    `json:"pools"`
+	Quotas ModeOf      `json:"quotas"`
+}
+
+// ModeRequest defines model for ModeRequest.
+type ModeRequest struct {
+	Mode ModeRequestMode `json:"mode"`
+
+	// Name Of the pool or host.
+	Name Name `json:"name,omitempty"`
+
+	// Reason Why, for the audit; no control characters.
+	//
+	// Examples: the CI provider is out
+	Reason DeedReason `json:"reason"`
+
+	// Scope All is every pool, the quotas and every host, also those that come later.
+	Scope ModeRequestScope `json:"scope"`
+}
+
+// ModeRequestMode defines model for ModeRequest.Mode.
+type ModeRequestMode string
+
+// ModeRequestScope All is every pool, the quotas and every host, also those that come later.
+type ModeRequestScope string
+
 // Name A name of the configuration, or of a host.
 //
 // Examples: agent
 type Name = string
+
+// Observation A decision, or what came of it, or both.
+type Observation struct {
+	// At When it decided, by a clock near ours; default: now.
+	At *time.Time `json:"at,omitempty"`
+
+	// Class A class of the configuration; else say memory_mb.
+	Class string   `json:"class,omitempty"`
+	CPU   *float64 `json:"cpu,omitempty"`
+
+	// Decision What a scheduler says of one host.
+	Decision YesNo `json:"decision,omitempty"`
+
+	// Host A name of the configuration, or of a host.
+	//
+	// Examples: agent
+	Host Name `json:"host"`
+
+	// Key The consumer's own name for one execution.
+	//
+	// Examples: task-7421
+	Key Key `json:"key"`
+
+	// Labels Names and values that a host must carry to take this.
+	//
+	// Examples: {"zone":"a"}
+	Labels Labels `json:"labels,omitempty"`
+
+	// MemoryMB Configured size, MiB.
+	MemoryMB *int64 `json:"memory_mb,omitempty"`
+
+	// Outcome What came of a yes. `fitted`: it booted and had its memory. `failed`: it did not boot, or was moved
+	// away, for want of room. `oom`: the kernel, or the host, killed it or another for memory.
+	Outcome Outcome `json:"outcome,omitempty"`
+
+	// Stateful Without a class.
+	Stateful bool `json:"stateful,omitempty"`
+}
+
+// ObservationBatch defines model for ObservationBatch.
+type ObservationBatch struct {
+	Observations []Observation `json:"observations"`
+}
+
+// ObservationRefused defines model for ObservationRefused.
+type ObservationRefused struct {
+	// Index Its place in the list, from 0.
+	Index int64  `json:"index"`
+	Why   string `json:"why"`
+}
+
+// ObservationsTaken defines model for ObservationsTaken.
+type ObservationsTaken struct {
+	// Judged Of the decisions taken, those for which there was a word of the host to judge by.
+	Judged  int64                `json:"judged"`
+	Refused []ObservationRefused `json:"refused"`
+	Taken   int64                `json:"taken"`
+}
 
 // Occupancy Slots held and places taken.
 type Occupancy struct {
@@ -848,6 +1445,10 @@ type OutOfGate struct {
 // report twice.
 type OutOfGateWhy string
 
+// Outcome What came of a yes. `fitted`: it booted and had its memory. `failed`: it did not boot, or was moved
+// away, for want of room. `oom`: the kernel, or the host, killed it or another for memory.
+type Outcome string
+
 // Placement Who boots what a pool admits: a `host` with an agent, or a substrate that is none of ours
 // (`none`).
 type Placement string
@@ -874,6 +1475,9 @@ type Pool struct {
 
 	// Consumers Consumer -> what it holds.
 	Consumers map[string]Occupancy `json:"consumers"`
+
+	// Enforcement `shadow` grants past the cap, and says so; absent: it enforces.
+	Enforcement Enforcement `json:"enforcement,omitempty"`
 
 	// MaxWaiting How many places its queue has.
 	MaxWaiting int64  `json:"max_waiting"`
@@ -905,6 +1509,10 @@ type Pool struct {
 
 	// Waiting Places in its queue.
 	Waiting int64 `json:"waiting"`
+
+	// WouldRefuse Reason -> how often it was only counted: by a host since its agent started, of a pool by this
+	// replica since it did.
+	WouldRefuse WouldRefuse `json:"would_refuse,omitempty"`
 }
 
 // PoolChange What an operator changed.
@@ -989,6 +1597,10 @@ type Problem struct {
 	// Detail What is particular to this one: the field, the figure.
 	Detail string `json:"detail,omitempty"`
 
+	// ElsewhereFits Of a refusal with scope `host`, where the request demanded that host: whether another one had
+	// room. Move if so; wait if not.
+	ElsewhereFits *bool `json:"elsewhere_fits,omitempty"`
+
 	// Errors Faults in a document, in the order of its lines.
 	Errors []Fault `json:"errors,omitempty"`
 
@@ -1066,6 +1678,10 @@ type Problem struct {
 	// WaitingFor What a waiter lacks: a `slot` of its pool, a `host` with room, or its tenant's `quota`.
 	WaitingFor WaitingFor `json:"waiting_for,omitempty"`
 }
+
+// Quarantine Why this replica places nothing on the host for a while, though it is heard: two reserves in a row
+// went `unanswered`, or `boots_failed` eight times in a row. Before a refusal it is asked all the same.
+type Quarantine string
 
 // ReconcileRequest How far to go.
 type ReconcileRequest struct {
@@ -1237,6 +1853,9 @@ type Sandbox struct {
 
 	// Tenant On whose behalf.
 	Tenant string `json:"tenant,omitempty"`
+
+	// Waiver `shadow` or `bypass`: what let it boot without a ticket.
+	Waiver string `json:"waiver,omitempty"`
 }
 
 // SandboxState `reserved` holds memory for a boot to come; `waiting_start` is redeemed and in line;
@@ -1261,6 +1880,15 @@ type ShareStanding struct {
 
 	// Reserved Slots that nobody else gets.
 	Reserved int64 `json:"reserved"`
+}
+
+// Stamp Of a host's word. The highest is the newest, by incarnation first.
+type Stamp struct {
+	// Incarnation Rises when an agent registers anew.
+	Incarnation int64 `json:"incarnation"`
+
+	// Sequence Rises with each word within the incarnation.
+	Sequence int64 `json:"sequence"`
 }
 
 // Starts Boots in progress, and those in line for one.
@@ -1364,6 +1992,13 @@ type Waiting struct {
 // WaitingFor What a waiter lacks: a `slot` of its pool, a `host` with room, or its tenant's `quota`.
 type WaitingFor string
 
+// WouldRefuse Reason -> how often it was only counted: by a host since its agent started, of a pool by this
+// replica since it did.
+type WouldRefuse map[string]int64
+
+// YesNo What a scheduler says of one host.
+type YesNo string
+
 // AdmissionID defines model for AdmissionID.
 type AdmissionID = string
 
@@ -1427,6 +2062,12 @@ type AttemptAdmissionParams struct {
 	WaitMS int64 `form:"wait_ms,omitempty" json:"wait_ms,omitempty"`
 }
 
+// ListAdmittableParams defines parameters for ListAdmittable.
+type ListAdmittableParams struct {
+	// Class Say of each host as well whether it takes one of this class, and how many.
+	Class Name `form:"class,omitempty" json:"class,omitempty"`
+}
+
 // ListDeedsParams defines parameters for ListDeeds.
 type ListDeedsParams struct {
 	// Limit How many to return at most.
@@ -1449,8 +2090,41 @@ type ListConfigsParams struct {
 // CreateAdmissionJSONRequestBody defines body for CreateAdmission for application/json ContentType.
 type CreateAdmissionJSONRequestBody = AdmissionRequest
 
+// CreateAdmissionsJSONRequestBody defines body for CreateAdmissions for application/json ContentType.
+type CreateAdmissionsJSONRequestBody = AdmissionBatch
+
 // PutConfigJSONRequestBody defines body for PutConfig for application/json ContentType.
 type PutConfigJSONRequestBody = ConfigChange
+
+// BuryHostJSONRequestBody defines body for BuryHost for application/json ContentType.
+type BuryHostJSONRequestBody = HostDeedRequest
+
+// BypassHostJSONRequestBody defines body for BypassHost for application/json ContentType.
+type BypassHostJSONRequestBody = BypassRequest
+
+// CordonHostJSONRequestBody defines body for CordonHost for application/json ContentType.
+type CordonHostJSONRequestBody = HostDeedRequest
+
+// DrainHostJSONRequestBody defines body for DrainHost for application/json ContentType.
+type DrainHostJSONRequestBody = HostDeedRequest
+
+// RegisterHostJSONRequestBody defines body for RegisterHost for application/json ContentType.
+type RegisterHostJSONRequestBody = HostRegistration
+
+// UncordonHostJSONRequestBody defines body for UncordonHost for application/json ContentType.
+type UncordonHostJSONRequestBody = HostDeedRequest
+
+// JoinHostJSONRequestBody defines body for JoinHost for application/json ContentType.
+type JoinHostJSONRequestBody = HostJoinRequest
+
+// CreateJoinTokenJSONRequestBody defines body for CreateJoinToken for application/json ContentType.
+type CreateJoinTokenJSONRequestBody = JoinTokenRequest
+
+// SetModeJSONRequestBody defines body for SetMode for application/json ContentType.
+type SetModeJSONRequestBody = ModeRequest
+
+// ObserveJSONRequestBody defines body for Observe for application/json ContentType.
+type ObserveJSONRequestBody = ObservationBatch
 
 // HoldPoolJSONRequestBody defines body for HoldPool for application/json ContentType.
 type HoldPoolJSONRequestBody = PoolHoldRequest

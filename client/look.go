@@ -64,6 +64,28 @@ func (c *Client) Host(ctx context.Context, id string) (*api.Host, error) {
 	return get[api.Host](ctx, c, "/v1/hosts/"+url.PathEscape(id), nil)
 }
 
+// Admittable reads what each host can still promise, for a scheduler of your own; with a class,
+// how many of that fit as well. It is a view, and so a bit in the past: the host's agent has
+// the last word, at its boot seam or through an admission.
+func (c *Client) Admittable(ctx context.Context, class string) (*api.AdmittableList, error) {
+	var query url.Values
+	if class != "" {
+		query = url.Values{"class": {class}}
+	}
+	return get[api.AdmittableList](ctx, c, "/v1/admittable", query)
+}
+
+// Observe tells what another scheduler decided, and later what came of it, to be compared with
+// what Plimsoll would have said. Tell it all to one replica.
+func (c *Client) Observe(ctx context.Context, seen ...api.Observation) (*api.ObservationsTaken, error) {
+	return send[api.ObservationsTaken](ctx, c, http.MethodPost, "/v1/observations", api.ObservationBatch{Observations: seen})
+}
+
+// Comparison reads what came of that, at the replica that was told.
+func (c *Client) Comparison(ctx context.Context) (*api.Comparison, error) {
+	return get[api.Comparison](ctx, c, "/v1/observations", nil)
+}
+
 // Pools lists the pools with their caps and who holds their slots.
 func (c *Client) Pools(ctx context.Context) (*api.PoolList, error) {
 	return get[api.PoolList](ctx, c, "/v1/pools", nil)

@@ -20,18 +20,28 @@ func TestEveryCall(t *testing.T) {
 		"GET /base/v1/admissions/a%2Fb":        func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Get(ctx, "a/b")) },
 		"GET /base/v1/admissions/id/a-1":       func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.GetID(ctx, "a-1")) },
 		"POST /base/v1/admissions/k/heartbeat": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Heartbeat(ctx, "k")) },
-		"DELETE /base/v1/admissions/k?epoch=7": func(ctx context.Context, c *client.Client) (bool, error) {
-			return ok(c.ReleaseAdmission(ctx, &api.Admission{Key: "k", Epoch: 7}))
+		"DELETE /base/v1/admissions/id/a-1?epoch=7": func(ctx context.Context, c *client.Client) (bool, error) {
+			return ok(c.ReleaseAdmission(ctx, &api.Admission{ID: "a-1", Key: "k", Epoch: 7}))
 		},
-		"DELETE /base/v1/admissions/id/a-1": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.ReleaseID(ctx, "a-1")) },
+		"POST /base/v1/admissions/id/a-1/heartbeat": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.HeartbeatID(ctx, "a-1")) },
+		"DELETE /base/v1/admissions/id/a-1":         func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.ReleaseID(ctx, "a-1")) },
 		"GET /base/v1/admissions?class=agent&limit=5&state=running": func(ctx context.Context, c *client.Client) (bool, error) {
 			return ok(c.Admissions(ctx, only))
 		},
-		"GET /base/v1/hosts":   func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Hosts(ctx)) },
-		"GET /base/v1/hosts/h": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Host(ctx, "h")) },
-		"GET /base/v1/pools":   func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Pools(ctx)) },
-		"GET /base/v1/whoami":  func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Whoami(ctx)) },
-		"GET /base/v1/config":  func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Config(ctx)) },
+		"GET /base/v1/hosts":               func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Hosts(ctx)) },
+		"GET /base/v1/hosts/h":             func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Host(ctx, "h")) },
+		"POST /base/v1/hosts/a%2Fb/cordon": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.CordonHost(ctx, "a/b", "")) },
+		"POST /base/v1/hosts/h/uncordon":   func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.UncordonHost(ctx, "h", "")) },
+		"POST /base/v1/hosts/h/drain":      func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.DrainHost(ctx, "h", "why")) },
+		"POST /base/v1/hosts/h/bury":       func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.BuryHost(ctx, "h", "why")) },
+		"POST /base/v1/join-tokens": func(ctx context.Context, c *client.Client) (bool, error) {
+			return ok(c.CreateJoinToken(ctx, "", time.Hour))
+		},
+		"GET /base/v1/join-tokens":        func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.JoinTokens(ctx)) },
+		"DELETE /base/v1/join-tokens/j-1": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.RevokeJoinToken(ctx, "j-1")) },
+		"GET /base/v1/pools":              func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Pools(ctx)) },
+		"GET /base/v1/whoami":             func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Whoami(ctx)) },
+		"GET /base/v1/config":             func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Config(ctx)) },
 		"PUT /base/v1/config": func(ctx context.Context, c *client.Client) (bool, error) {
 			return ok(c.PutConfig(ctx, api.ConfigChange{}))
 		},
@@ -42,7 +52,14 @@ func TestEveryCall(t *testing.T) {
 		"POST /base/v1/pools/a%2Fb/override": func(ctx context.Context, c *client.Client) (bool, error) {
 			return ok(c.OverridePool(ctx, "a/b", 3, time.Hour, "why"))
 		},
-		"POST /base/v1/pools/p/hold":   func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.HoldPool(ctx, "p", 0, "why")) },
+		"POST /base/v1/pools/p/hold": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.HoldPool(ctx, "p", 0, "why")) },
+		"GET /base/v1/mode":          func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Mode(ctx)) },
+		"POST /base/v1/mode": func(ctx context.Context, c *client.Client) (bool, error) {
+			return ok(c.SetMode(ctx, api.ModeRequest{Mode: api.ModeRequestModeShadow, Scope: "all", Reason: "why"}))
+		},
+		"POST /base/v1/hosts/a%2Fb/bypass": func(ctx context.Context, c *client.Client) (bool, error) {
+			return ok(c.BypassHost(ctx, "a/b", time.Hour, "why"))
+		},
 		"POST /base/v1/pools/p/resume": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.ResumePool(ctx, "p", "why")) },
 		"POST /base/v1/pools/p/running": func(ctx context.Context, c *client.Client) (bool, error) {
 			return ok(c.ReportRunning(ctx, "p", api.RunningReport{}))

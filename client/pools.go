@@ -11,6 +11,23 @@ import (
 
 func poolPath(name, what string) string { return "/v1/pools/" + url.PathEscape(name) + "/" + what }
 
+// Mode says what is enforced, and what is only counted.
+func (c *Client) Mode(ctx context.Context) (*api.ModeReport, error) {
+	return send[api.ModeReport](ctx, c, http.MethodGet, "/v1/mode", nil)
+}
+
+// SetMode takes something out of force, or puts it back. One thing alone, while all is in
+// shadow, is api.ModeOfAll.
+func (c *Client) SetMode(ctx context.Context, q api.ModeRequest) (*api.ModeReport, error) {
+	return send[api.ModeReport](ctx, c, http.MethodPost, "/v1/mode", q)
+}
+
+// BypassHost lets a host boot without tickets for a while; zero ends that.
+func (c *Client) BypassHost(ctx context.Context, id string, lasts time.Duration, reason string) (*api.Bypass, error) {
+	q := api.BypassRequest{ForMS: lasts.Milliseconds(), Reason: reason}
+	return send[api.Bypass](ctx, c, http.MethodPost, "/v1/hosts/"+url.PathEscape(id)+"/bypass", q)
+}
+
 // OverridePool sets a pool's cap for a while. A sum of caps over the ceiling is api.OverCeiling.
 func (c *Client) OverridePool(ctx context.Context, name string, slots int64, lasts time.Duration, reason string) (*api.PoolChange, error) {
 	q := api.PoolOverrideRequest{Cap: slots, ForMS: lasts.Milliseconds(), Reason: reason}

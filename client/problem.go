@@ -23,13 +23,18 @@ func refusalOf(resp *http.Response, body []byte, now time.Time) *api.Refusal {
 			RetryAfter: retryAfter(resp.Header, now),
 		}
 	}
+	return refusalIn(p, resp.StatusCode, resp.Header, now)
+}
+
+// refusalIn is the no of a problem document that came with a status and headers.
+func refusalIn(p api.Problem, status int, h http.Header, now time.Time) *api.Refusal {
 	r := fromProblem(p)
 	if !known(p.Code) {
 		// A newer server's code: its status says what to make of it.
-		r.Code, r.Detail = codeOf(resp.StatusCode), joined(": ", string(p.Code), r.Detail)
+		r.Code, r.Detail = codeOf(status), joined(": ", string(p.Code), r.Detail)
 	}
 	if r.RetryAfter == 0 {
-		r.RetryAfter = retryAfter(resp.Header, now)
+		r.RetryAfter = retryAfter(h, now)
 	}
 	return r
 }
@@ -56,7 +61,9 @@ func fromProblem(p api.Problem) *api.Refusal {
 			Use:        value(p.Use),
 			Hosts:      p.Hosts,
 			Share:      p.Share,
-			Override:   p.Override,
+
+			ElsewhereFits: p.ElsewhereFits,
+			Override:      p.Override,
 		},
 	}
 }

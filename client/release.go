@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -18,6 +19,12 @@ func (c *Client) Heartbeat(ctx context.Context, key string) (*api.Admission, err
 	return send[api.Admission](ctx, c, http.MethodPost, byKey(key)+"/heartbeat", nil)
 }
 
+// HeartbeatID is Heartbeat by the server's name for the admission: of a class that hosts alone
+// record, only the replica that admitted it knows it by its key.
+func (c *Client) HeartbeatID(ctx context.Context, id string) (*api.Admission, error) {
+	return send[api.Admission](ctx, c, http.MethodPost, byID(id)+"/heartbeat", nil)
+}
+
 // Release gives an admission back, whatever its state: it ends a sandbox that runs, and
 // gives up a place in the queue. It may be called twice. It returns when slot and memory are
 // free, or with ctx, or when a replica could not be reached a few times; what has been asked
@@ -30,7 +37,8 @@ func (c *Client) Release(ctx context.Context, key string) (*api.Admission, error
 // since: a call that arrives late ends no later admission of the key. An error that is
 // api.NotFound means that it is over.
 func (c *Client) ReleaseAdmission(ctx context.Context, a *api.Admission) (*api.Admission, error) {
-	return c.release(ctx, byKey(a.Key), url.Values{"epoch": {strconv.FormatInt(a.Epoch, 10)}})
+	// By its id: of a class that hosts alone record every admission has the same epoch.
+	return c.release(ctx, byID(a.ID), url.Values{"epoch": {strconv.FormatInt(a.Epoch, 10)}})
 }
 
 // ReleaseID is Release by the server's name for the admission.
@@ -47,6 +55,9 @@ func (c *Client) release(ctx context.Context, path string, query url.Values) (*a
 		}
 		// By its id: the key may name a new admission by now.
 		err = c.persist(ctx, call{method: http.MethodGet, path: byID(a.ID)}, a, again)
+		if errors.Is(err, api.NotFound) { // its host alone recorded it, and has forgotten it since
+			a.State, err = api.AdmissionStateReleased, nil
+		}
 	}
 	if a.ID == "" {
 		a = nil

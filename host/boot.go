@@ -2,6 +2,7 @@ package host
 
 import (
 	"slices"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/ledger"
@@ -16,7 +17,8 @@ func (h *Host) redeem(e Redeem) {
 		h.answer(Answer{Denial: h.whyNot(e.ID, e.Epoch)})
 		return
 	}
-	if denial := h.refusesBoot(promised.Reopened); denial != "" {
+	denial := h.refusesBoot(promised.Reopened)
+	if denial != "" && !h.waives(denial, &promised.Ask) {
 		h.answer(Answer{Denial: denial})
 		return
 	}
@@ -28,12 +30,12 @@ func (h *Host) redeem(e Redeem) {
 	h.admitToBoot(s)
 	h.charge(s)
 	h.recordSandbox(s)
-	h.answer(Answer{InLine: s.Phase == InLine})
+	h.answer(Answer{InLine: s.Phase == InLine, Would: h.would(denial)})
 }
 
 // admitToBoot gives a sandbox a start, or the next place in the line.
 func (h *Host) admitToBoot(s *Sandbox) {
-	if h.starting < h.cfg.MaxStarts {
+	if h.startsFree() {
 		s.Phase = Starting
 		return
 	}
@@ -42,15 +44,30 @@ func (h *Host) admitToBoot(s *Sandbox) {
 	h.line = append(h.line, s.ID)
 }
 
+// startsFree says whether one more may start now. In shadow nobody waits for that.
+func (h *Host) startsFree() bool {
+	return h.starting < h.cfg.MaxStarts || h.Enforcement() == Shadow
+}
+
+// waitingStarts is how many wait for a start; in shadow those that would.
+func (h *Host) waitingStarts() int {
+	if h.Enforcement() == Shadow {
+		return max(h.starting-h.cfg.MaxStarts, 0)
+	}
+	return len(h.line)
+}
+
 // refusesBoot says what stands against a boot now: against any, or against one that starts
 // anew, to which no start was promised.
 func (h *Host) refusesBoot(anew bool) Denial {
 	switch {
+	case h.Enforcement() == Observe:
+		return Observing
 	case h.intake == IntakeDraining:
 		return Draining
 	case h.meter.reading.Lost(h.cfg.Marks) && h.meter.seen:
 		return Pressure
-	case len(h.line) >= h.cfg.MaxWaitingStarts && h.starting >= h.cfg.MaxStarts:
+	case h.waitingStarts() >= h.cfg.MaxWaitingStarts && h.starting >= h.cfg.MaxStarts:
 		return StartsFull
 	case anew && h.promisedStarts() >= h.cfg.MaxStarts+h.cfg.MaxWaitingStarts:
 		return StartsFull
@@ -60,7 +77,7 @@ func (h *Host) refusesBoot(anew bool) Denial {
 
 // grantStarts lets the head of the line start while fewer than MaxStarts are starting.
 func (h *Host) grantStarts() {
-	for len(h.line) > 0 && h.starting < h.cfg.MaxStarts {
+	for len(h.line) > 0 && h.startsFree() {
 		s := h.sandboxes[h.line[0]]
 		h.line = slices.Delete(h.line, 0, 1)
 		s.Phase = Starting
@@ -119,16 +136,24 @@ func (h *Host) done(e Done) {
 	h.answer(Answer{})
 	entry, kept := h.keep(s, e)
 	if !kept {
-		h.end(endOf(e))
+		end := endOf(e)
+		end.Unbooted = s.Phase == Starting && !s.Stopping && !e.Evicted && h.now-s.Redeemed <= failsWithin
+		h.end(end)
 	}
 	h.recordGone(s)
 	h.discharge(s)
 	if kept { // written down after what ended was: a torn record never has both
 		h.recordEntry(entry)
-		h.fx.Reopens = append(h.fx.Reopens, Ref{e.ID, e.Epoch})
+		if !Local(e.ID) {
+			h.fx.Reopens = append(h.fx.Reopens, Ref{e.ID, e.Epoch})
+		}
 		h.yes(e.ID)
 	}
 }
+
+// failsWithin is how soon after its redemption an end without a track is a boot that failed;
+// later it is a redeemer that was slow, or gone.
+const failsWithin = 30 * time.Second
 
 func endOf(e Done) End {
 	how := Exited
@@ -150,8 +175,8 @@ func (h *Host) keep(s *Sandbox, e Done) (ledger.Entry, bool) {
 		return ledger.Entry{}, false
 	}
 	need := gate.Need(s.Ask, h.cfg.Mode)
-	if more := need.Sub(h.Charge(s)); more > 0 && !gate.Fits(h.Admittable(), more) {
+	if more := need.Sub(h.Charge(s)); more > 0 && !gate.Fits(h.Admittable(), more) && !h.waives(NoRoom, &s.Ask) {
 		return ledger.Entry{}, false // its rule dropped its reserve, and others have that now
 	}
-	return h.ledger.Reopen(h.now, ledger.Entry{ID: s.ID, Gen: s.Epoch, Need: need, Ask: s.Ask})
+	return h.ledger.Reopen(h.now, ledger.Entry{ID: s.ID, Gen: s.Epoch, Need: need, Ask: s.Ask, Whose: s.Identity})
 }

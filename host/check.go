@@ -28,7 +28,7 @@ func (h *Host) CheckInvariants() error {
 			return fmt.Errorf("sandbox %s: phase %s, in line %v", id, s.Phase, inLine)
 		}
 	}
-	return errors.Join(h.checkReopened(), h.checkStanding(), h.checkLine())
+	return errors.Join(h.checkReopened(), h.checkStanding(), h.checkLine(), h.checkWaivers())
 }
 
 // checkStanding proves that what is set aside is for one waiter that is present and has
@@ -48,6 +48,20 @@ func (h *Host) checkStanding() error {
 		return fmt.Errorf("standing reservation %s: it has its place here", s.ID)
 	case h.intake != IntakeOpen:
 		return fmt.Errorf("standing reservation %s: the host is %s", s.ID, h.intake)
+	}
+	return nil
+}
+
+// checkWaivers proves that what is let in without a ticket is said to be, and for how long.
+func (h *Host) checkWaivers() error {
+	for id, s := range h.sandboxes {
+		if s.Waiver != "" && (s.Epoch != UnticketedEpoch || s.Ask.HoldOnExit) {
+			return fmt.Errorf("sandbox %s: booted without a ticket by %s, under epoch %d", id, s.Waiver, s.Epoch)
+		}
+	}
+	b := h.bypass
+	if b != (Bypass{}) && (b.Until <= h.now || b.Until > h.now+LongestBypass || b.By == "" || b.Reason == "") {
+		return fmt.Errorf("bypass %+v, at %v", b, h.now)
 	}
 	return nil
 }

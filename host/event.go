@@ -1,6 +1,8 @@
 package host
 
 import (
+	"time"
+
 	"github.com/plimsoll-project/plimsoll/gate"
 )
 
@@ -12,6 +14,7 @@ type Reserve struct {
 	Ask         gate.Ask
 	Until       Instant
 	Incarnation int64
+	Whose       Identity // where no store keeps the admission; else empty
 }
 
 // Renew lengthens an open reservation.
@@ -87,6 +90,29 @@ type Stand struct {
 // Unstand takes a Stand back.
 type Unstand struct{ ID string }
 
+// SetEnforcement is an operator's order: shadow, or enforce to take that back. It outlives a
+// restart.
+type SetEnforcement struct{ To Enforcement }
+
+// Boot charges a sandbox that has no reservation and may start, on a host in shadow or under
+// a bypass. The id is new and the agent's own.
+type Boot struct {
+	ID       string
+	Ask      gate.Ask
+	Identity Identity
+	Ticket   Denial // why its ticket is none that counts here, or NoTicket
+}
+
+// SetBypass lets boots in without a ticket for so long; zero ends that.
+type SetBypass struct {
+	For    time.Duration
+	By     string
+	Reason string
+}
+
+// AckedDeed says that a replica has written a deed into the audit.
+type AckedDeed struct{ N int64 }
+
 // Acked says that a replica has written an end.
 type Acked Ref
 
@@ -106,10 +132,16 @@ func (Unstand) event()   {}
 func (Acked) event()     {}
 func (Tick) event()      {}
 
+func (SetEnforcement) event() {}
+func (Boot) event()           {}
+func (SetBypass) event()      {}
+func (AckedDeed) event()      {}
+
 // Answer is what the sender of an event is told. The zero Denial is a yes.
 type Answer struct {
 	Denial  Denial
 	Detail  string  // the dimension or label that was lacking
+	Would   Denial  // what enforce would have said, in shadow; Denial is a yes then
 	InLine  bool    // Redeem: granted, but the start comes later, in Effects.Starts
 	Running bool    // Release: the sandbox is being stopped; its end follows
 	Until   Instant // Reserve, Renew, Stand, and Done where the place is kept: when that lapses
@@ -138,5 +170,7 @@ const (
 	OtherLife     Denial = "other_incarnation" // until was read off another incarnation's clock
 	StillRunning  Denial = "still_running"     // the id runs here under another epoch
 	StandTaken    Denial = "stand_taken"       // memory is set aside here for another waiter
+	NoTicket      Denial = "no_ticket"         // and neither shadow nor a bypass lets anything in without one
+	Observing     Denial = "observing"         // the host only measures
 	NotSuch       Denial = "no_such_sandbox"
 )

@@ -63,6 +63,7 @@ func TestHostEqualsModel(t *testing.T) {
 	}
 	for _, what := range []string{
 		"end", "re-opened", "started again",
+		"host.Reserve past a no", "host.Redeem past a no", "host.Boot past a no", "boot under a bypass",
 		"host.Stand beside what is set aside", "host.Reserve beside what is set aside", "host.Done beside what is set aside",
 	} {
 		if came[what] < 20 {
@@ -73,7 +74,7 @@ func TestHostEqualsModel(t *testing.T) {
 
 // next is what comes next in the life of one of a few.
 func (p *play) next(r *rand.Rand) host.Event {
-	id := string('a' + rune(r.IntN(5)))
+	id := string('a' + rune(r.IntN(8))) // the last three never have a ticket
 	open := p.model.promise(id)
 	switch g := p.model.guest(id); {
 	case g != nil && g.phase == host.Running:
@@ -82,6 +83,8 @@ func (p *play) next(r *rand.Rand) host.Event {
 		return host.Track{ID: id, Epoch: g.epoch}
 	case open.state == "open":
 		return host.Redeem{ID: id, Epoch: open.gen}
+	case id > "e":
+		return p.order(byte(11+r.IntN(3)), id, byte(r.Uint32()), byte(r.Uint32()))
 	case r.IntN(4) == 0:
 		return p.limits(int64(r.IntN(2000)), int64(r.IntN(1000))) // or whatever was seen would keep it shut
 	}
@@ -124,7 +127,7 @@ func (p *play) event(verb, who, x, y byte) host.Event {
 	if x == 255 {
 		life--
 	}
-	switch verb % 11 {
+	switch verb % 14 {
 	case 0:
 		return host.Reserve{ID: id, Gen: gen, Ask: p.ask(x, y), Until: until, Incarnation: life}
 	case 1:
@@ -145,6 +148,19 @@ func (p *play) event(verb, who, x, y byte) host.Event {
 		return host.Stand{ID: id, Ask: p.ask(x, y), Until: until, Incarnation: life}
 	case 10:
 		return host.Unstand{ID: id}
+	}
+	return p.order(verb%14, id, x, y)
+}
+
+// order is what somebody does past every replica, or nothing.
+func (p *play) order(verb byte, id string, x, y byte) host.Event {
+	switch verb {
+	case 11:
+		return host.SetEnforcement{To: host.Enforcement(x & 3 / 3)}
+	case 12:
+		return host.Boot{ID: id, Ask: p.ask(x, y), Ticket: host.NoTicket}
+	case 13:
+		return host.SetBypass{For: time.Duration(x) * time.Second, By: "uid-0", Reason: "fuzz"}
 	}
 	return host.Tick{}
 }
@@ -201,6 +217,12 @@ func (p *play) both(ev host.Event) {
 		p.t.Fatalf("%#v at %v: host says %q, model %q", ev, p.rig.now, fx.Answer.Denial, denial)
 	}
 	p.came["end"] += len(ends)
+	if fx.Answer.Would != "" {
+		p.came[fmt.Sprintf("%T past a no", ev)]++
+	}
+	if _, ok := ev.(host.Boot); ok && denial == "" && !p.model.shadow {
+		p.came["boot under a bypass"]++
+	}
 	p.came["re-opened"] += len(kept)
 	if !slices.Equal(kept, again) {
 		p.t.Fatalf("%#v at %v: host keeps %v, model %v", ev, p.rig.now, kept, again)
@@ -231,12 +253,15 @@ func (p *play) both(ev host.Event) {
 	p.step(fx)
 }
 
-// step acknowledges every other end, as a replica would.
+// step acknowledges every other end, and every deed, as a replica would.
 func (p *play) step(fx host.Effects) {
 	for i, e := range slices.Clone(fx.Ends) {
 		if i%2 == 0 {
 			p.acked(e)
 		}
+	}
+	for _, d := range p.rig.h.Held().Deeds {
+		p.rig.step(host.AckedDeed{N: d.N})
 	}
 }
 
@@ -248,6 +273,8 @@ func (p *play) acked(e host.End) {
 // allEnds lets everything end on its own, and looks for what is left.
 func (p *play) allEnds() {
 	p.both(host.SetIntake{Intake: host.IntakeOpen})
+	p.both(host.SetEnforcement{To: host.Enforce})
+	p.both(host.SetBypass{By: "uid-0", Reason: "all ends"})
 	for _, g := range slices.Clone(p.model.guests) {
 		p.both(host.Done{ID: g.id, Epoch: g.epoch})
 	}

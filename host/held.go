@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/ledger"
 )
 
-// Held is all that a host answers for at one moment.
+// Held is all that a host answers for to its replicas at one moment: not what it admitted
+// by itself.
 type Held struct {
 	Reserved  []Ref // open reservations
 	Sandboxes []Sandbox
 	Ends      []End   // that no replica has written
+	Deeds     []Deed  // likewise, in the order in which they were done
 	OutOfGate []Stray // filled in by the shell: the ledger knows nothing of them
 }
 
@@ -26,11 +29,40 @@ type Stray struct {
 // Held returns it, in order of ids.
 func (h *Host) Held() Held {
 	held := Held{Sandboxes: h.View().Sandboxes, Ends: h.Unwritten()}
+	held.Sandboxes = slices.DeleteFunc(held.Sandboxes, func(s Sandbox) bool { return Local(s.ID) })
 	h.ledger.Each(func(e ledger.Entry) {
-		if e.State == ledger.Open {
+		if e.State == ledger.Open && !Local(e.ID) {
 			held.Reserved = append(held.Reserved, Ref{ID: e.ID, Epoch: e.Gen})
 		}
 	})
+	for _, d := range h.deeds {
+		held.Deeds = append(held.Deeds, d)
+	}
+	slices.SortFunc(held.Deeds, func(a, b Deed) int { return cmp.Compare(a.N, b.N) })
 	slices.SortFunc(held.Reserved, func(a, b Ref) int { return cmp.Compare(a.ID, b.ID) })
 	return held
+}
+
+// Placed is what a host has of one admission.
+type Placed struct {
+	Epoch    int64 // zero: it knows nothing of it
+	Reserved bool
+	Running  bool // charged, whether it has started or not
+	Tracked  Instant
+	Identity Identity
+	Ask      gate.Ask // while it is reserved or running
+	Until    Instant  // of what is reserved
+	Now      Instant
+}
+
+// Placed returns it. Of what has ended a host remembers for a while whose it was.
+func (h *Host) Placed(id string) Placed {
+	if s := h.sandboxes[id]; s != nil {
+		return Placed{Epoch: s.Epoch, Running: true, Tracked: s.Tracked, Identity: s.Identity, Ask: s.Ask, Now: h.now}
+	}
+	e, known := h.ledger.Get(id)
+	if !known {
+		return Placed{Now: h.now}
+	}
+	return Placed{Epoch: e.Gen, Reserved: e.State == ledger.Open, Identity: e.Whose, Ask: e.Ask, Until: e.Until, Now: h.now}
 }

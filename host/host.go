@@ -31,6 +31,7 @@ type Instant = time.Duration
 type Config struct {
 	ID               string
 	Mode             gate.Mode
+	Enforcement      Enforcement
 	Headroom         gate.Bytes    // zero: gate.DefaultHeadroom of the limits
 	BootWithin       time.Duration // the longest life of a reservation between renewals
 	MaxStarts        int           // sandboxes that may be starting at once
@@ -65,13 +66,7 @@ const (
 )
 
 // Identity is what a ticket says about whom a sandbox belongs to.
-type Identity struct {
-	Consumer string `json:"consumer"`
-	Key      string `json:"key"`
-	Tenant   string `json:"tenant,omitempty"`
-	Pool     string `json:"pool"`
-	Class    string `json:"class"`
-}
+type Identity = ledger.Identity
 
 // Process is what a boot is tracked by.
 type Process struct {
@@ -95,7 +90,8 @@ type Sandbox struct {
 	Swapped  gate.Bytes
 
 	Stopping   bool
-	Superseded bool // a higher generation was asked for here: its end is for good
+	Superseded bool   // a higher generation was asked for here: its end is for good
+	Waiver     Waiver // what let it in without a reservation; "" for its ticket
 
 	unresident gate.Bytes // (charge − resident)⁺, as summed
 }
@@ -106,6 +102,9 @@ type End struct {
 	Epoch  int64
 	How    Outcome
 	Reason string
+	// Unbooted says that it was redeemed, had its start, and ended within 30 s without having
+	// been tracked, and not because it was told to: its boot failed.
+	Unbooted bool
 }
 
 // Outcome is the kind of an end.
@@ -136,6 +135,9 @@ type Host struct {
 	line      []string            // ids that wait for a start, first come first
 	ends      map[Ref]End         // not yet written by a replica
 	standing  Standing            // what is set aside for a waiter
+	bypass    Bypass
+	deeds     map[int64]Deed // number -> not yet in the audit
+	lastDeed  int64
 
 	unresident gate.Bytes // Σ (charge − resident)⁺ over sandboxes
 	resident   gate.Bytes // Σ resident over sandboxes
@@ -147,6 +149,9 @@ type Host struct {
 	meter  meter
 	valve  *pressure.Valve
 	intake Intake // what the operator ordered: IntakeOpen, IntakeCordoned or IntakeDraining
+
+	ordered Enforcement      // by an operator: Enforce, for no order, or Shadow
+	waived  map[Denial]int64 // denial -> how often it was only told, in this life of the agent
 
 	left        []gate.Dim // of each declared dimension, as the last verdict has it
 	published   Verdict
@@ -167,6 +172,7 @@ func New(cfg Config, incarnation int64) *Host {
 		cfg: cfg, incarnation: incarnation,
 		ledger:    ledger.New(cfg.BootWithin, names...),
 		sandboxes: map[string]*Sandbox{}, ends: map[Ref]End{},
+		deeds: map[int64]Deed{}, waived: map[Denial]int64{},
 		dims:  make([]int64, len(cfg.Dims)),
 		valve: pressure.NewValve(cfg.Marks), intake: IntakeOpen,
 		publishedAt: -heartbeat,
@@ -218,6 +224,14 @@ func (h *Host) Step(now Instant, ev Event) Effects {
 		h.stand(e)
 	case Unstand:
 		h.unstand(e.ID)
+	case SetEnforcement:
+		h.enforce(e)
+	case Boot:
+		h.boot(e)
+	case SetBypass:
+		h.setBypass(e)
+	case AckedDeed:
+		h.deedAcked(e)
 	case Tick:
 	}
 	h.grantStarts()
@@ -231,6 +245,7 @@ func (h *Host) advance(now Instant) {
 	// Read off the clock, so that a restarted agent's words are newer without a counter on disk.
 	h.sequence = max(h.sequence+1, int64(h.now/time.Microsecond))
 	h.lapseStanding()
+	h.lapseBypass()
 	h.lapsed = h.ledger.Advance(h.now, h.lapsed[:0])
 	for _, e := range h.lapsed {
 		h.end(End{ID: e.ID, Epoch: e.Gen, How: Lapsed, Reason: "not redeemed in time"})
@@ -242,7 +257,7 @@ func (h *Host) advance(now Instant) {
 // a torn record leaves an end told too early, which Done tells again, but none forgotten.
 func (h *Host) end(e End) {
 	ref := Ref{e.ID, e.Epoch}
-	if _, told := h.ends[ref]; told {
+	if _, told := h.ends[ref]; told || Local(e.ID) {
 		return
 	}
 	h.ends[ref] = e
@@ -283,6 +298,9 @@ func (h *Host) Due() Instant {
 	due := min(h.ledger.Due(), h.publishedAt+heartbeat)
 	if h.standing.ID != "" {
 		due = min(due, h.standing.Until)
+	}
+	if h.bypass.Until > 0 {
+		due = min(due, h.bypass.Until)
 	}
 	if h.moved() {
 		due = min(due, h.publishedAt+coalesce)

@@ -26,6 +26,8 @@ type model struct {
 	order    host.Intake
 	told     map[host.Ref]bool // ends that nobody has written
 	stand    aside
+	shadow   bool
+	bypass   host.Instant // until when; zero: there is none
 }
 
 type promise struct {
@@ -61,6 +63,9 @@ func newModel(cfg host.Config) *model {
 // step says what the answer is, which ends there are, and whose place is kept.
 func (m *model) step(now host.Instant, ev host.Event) (denial host.Denial, ends, kept []host.Ref) {
 	m.now = max(m.now, now)
+	if m.bypass <= m.now {
+		m.bypass = 0
+	}
 	if m.stand.until <= m.now {
 		m.stand = aside{}
 	}
@@ -94,6 +99,15 @@ func (m *model) step(now host.Instant, ev host.Event) (denial host.Denial, ends,
 		if m.order != host.IntakeOpen {
 			m.stand = aside{}
 		}
+	case host.SetEnforcement:
+		m.shadow = e.To == host.Shadow
+	case host.SetBypass:
+		m.bypass = 0
+		if e.For > 0 {
+			m.bypass = m.now + e.For
+		}
+	case host.Boot:
+		denial = m.boot(e)
 	case host.Stand:
 		denial = m.setAside(e)
 	case host.Unstand:
@@ -183,7 +197,7 @@ func (m *model) reserve(e host.Reserve) host.Denial {
 		before[i].N = m.share(e.ID, before[i].N, m.left()[i].N, want(m.stand.ask, before[i].Name))
 	}
 	need := m.reserveOf(e.Ask)
-	if denial := m.refuses(e, need, m.share(e.ID, free, m.room(), m.stand.need), before); denial != "" {
+	if denial := m.refuses(e, need, m.share(e.ID, free, m.room(), m.stand.need), before); denial != "" && !m.waives(denial, e.Ask) {
 		if g := m.guest(e.ID); g != nil && g.epoch < e.Gen {
 			g.finally = true
 		}
@@ -316,6 +330,7 @@ func (m *model) redeem(e host.Redeem) host.Denial {
 		return m.why(e.ID, e.Epoch)
 	case m.order == host.IntakeDraining:
 		return host.Draining
+	case m.shadow:
 	case len(m.limits) > 0 && m.reading.Lost(m.cfg.Marks):
 		return host.Pressure
 	case m.count(host.Starting) >= m.cfg.MaxStarts && m.count(host.InLine) >= m.cfg.MaxWaitingStarts:
@@ -340,7 +355,7 @@ func (m *model) count(phase host.Phase) (n int) {
 // start lets the first in line start while there are starts.
 func (m *model) start() {
 	for i := range m.guests {
-		if m.guests[i].phase == host.InLine && m.count(host.Starting) < m.cfg.MaxStarts {
+		if m.guests[i].phase == host.InLine && (m.shadow || m.count(host.Starting) < m.cfg.MaxStarts) {
 			m.guests[i].phase = host.Starting
 		}
 	}

@@ -17,7 +17,10 @@ const (
 	RecordReservation RecordKind = "reservation"
 	RecordSandbox     RecordKind = "sandbox"
 	RecordEnd         RecordKind = "end"
-	RecordIntake      RecordKind = "intake" // the operator's order; it has no id
+	RecordIntake      RecordKind = "intake"      // the operator's order; it has no id
+	RecordEnforcement RecordKind = "enforcement" // likewise
+	RecordBypass      RecordKind = "bypass"      // likewise
+	RecordDeed        RecordKind = "deed"        // its epoch is its number
 )
 
 // Record is what must survive the agent: a restarted one boots nothing twice, re-opens
@@ -34,32 +37,37 @@ type Record struct {
 	Reopened bool         `json:"reopened,omitempty"`
 	Ask      gate.Ask     `json:"ask,omitzero"`
 
-	Identity   Identity `json:"identity,omitzero"` // of a sandbox
-	Phase      Phase    `json:"phase,omitempty"`
+	Identity   Identity `json:"identity,omitzero"` // of a sandbox, and of a reservation that no store knows
+	Phase      Phase    `json:"phase,omitempty"`   // of a sandbox
 	Process    Process  `json:"process,omitzero"`
 	Redeemed   Instant  `json:"redeemed,omitempty"`
 	Turn       int64    `json:"turn,omitempty"`
 	Tracked    Instant  `json:"tracked,omitempty"`
 	Stopping   bool     `json:"stopping,omitempty"`
 	Superseded bool     `json:"superseded,omitempty"`
+	Waiver     Waiver   `json:"waiver,omitempty"`
 
-	How    Outcome `json:"how,omitempty"` // of an end
-	Reason string  `json:"reason,omitempty"`
+	How      Outcome `json:"how,omitempty"` // of an end
+	Reason   string  `json:"reason,omitempty"`
+	Unbooted bool    `json:"unbooted,omitempty"`
 
-	Intake Intake `json:"intake,omitempty"` // of an order
+	Intake      Intake      `json:"intake,omitempty"` // of an order
+	Enforcement Enforcement `json:"enforcement,omitempty"`
+	Bypass      Bypass      `json:"bypass,omitzero"`
+	Deed        Deed        `json:"deed,omitzero"`
 }
 
 // Name is what a later record of the same thing has in common with this one.
 type Name struct {
 	Kind  RecordKind
 	ID    string
-	Epoch int64 // of ends only
+	Epoch int64 // of ends and deeds only
 }
 
 // Name returns the record's name.
 func (r Record) Name() Name {
 	n := Name{Kind: r.Kind, ID: r.ID}
-	if r.Kind == RecordEnd {
+	if r.Kind == RecordEnd || r.Kind == RecordDeed {
 		n.Epoch = r.Epoch
 	}
 	return n
@@ -78,7 +86,7 @@ func (h *Host) recordEntry(e ledger.Entry) { h.record(entryRecord(e)) }
 func entryRecord(e ledger.Entry) Record {
 	return Record{
 		Kind: RecordReservation, ID: e.ID, Epoch: e.Gen, State: e.State,
-		Need: e.Need, Until: e.Until, Reopened: e.Reopened, Ask: e.Ask,
+		Need: e.Need, Until: e.Until, Reopened: e.Reopened, Ask: e.Ask, Identity: e.Whose,
 	}
 }
 
@@ -88,6 +96,7 @@ func sandboxRecord(s *Sandbox) Record {
 	return Record{
 		Kind: RecordSandbox, ID: s.ID, Epoch: s.Epoch, Ask: s.Ask, Identity: s.Identity, Phase: s.Phase,
 		Process: s.Process, Redeemed: s.Redeemed, Turn: s.Turn, Tracked: s.Tracked, Stopping: s.Stopping, Superseded: s.Superseded,
+		Waiver: s.Waiver,
 	}
 }
 
@@ -96,7 +105,7 @@ func (h *Host) recordGone(s *Sandbox) {
 }
 
 func endRecord(e End) Record {
-	return Record{Kind: RecordEnd, ID: e.ID, Epoch: e.Epoch, How: e.How, Reason: e.Reason}
+	return Record{Kind: RecordEnd, ID: e.ID, Epoch: e.Epoch, How: e.How, Reason: e.Reason, Unbooted: e.Unbooted}
 }
 
 // Records returns everything that a restart needs, in a fixed order.
@@ -109,12 +118,27 @@ func (h *Host) Records() []Record {
 	for _, e := range h.ends {
 		out = append(out, endRecord(e))
 	}
-	if h.intake != IntakeOpen {
-		out = append(out, Record{Kind: RecordIntake, Intake: h.intake})
-	}
+	out = append(out, h.orders()...)
 	slices.SortFunc(out, func(a, b Record) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Epoch, b.Epoch))
 	})
+	return out
+}
+
+// orders are the records without an id, and the deeds.
+func (h *Host) orders() (out []Record) {
+	if h.intake != IntakeOpen {
+		out = append(out, Record{Kind: RecordIntake, Intake: h.intake})
+	}
+	if h.ordered != Enforce {
+		out = append(out, Record{Kind: RecordEnforcement, Enforcement: h.ordered})
+	}
+	if h.bypass.Until > 0 {
+		out = append(out, Record{Kind: RecordBypass, Bypass: h.bypass})
+	}
+	for _, d := range h.deeds {
+		out = append(out, Record{Kind: RecordDeed, Epoch: d.N, Deed: d})
+	}
 	return out
 }
 
@@ -146,14 +170,20 @@ func (h *Host) adopt(r Record) {
 	case r.Kind == RecordReservation:
 		h.ledger.Restore(ledger.Entry{
 			ID: r.ID, Gen: r.Epoch, State: r.State,
-			Need: r.Need, Until: r.Until, Reopened: r.Reopened, Ask: r.Ask,
+			Need: r.Need, Until: r.Until, Reopened: r.Reopened, Ask: r.Ask, Whose: r.Identity,
 		})
 	case r.Kind == RecordSandbox:
 		h.adoptSandbox(r)
 	case r.Kind == RecordEnd:
-		h.ends[Ref{r.ID, r.Epoch}] = End{ID: r.ID, Epoch: r.Epoch, How: r.How, Reason: r.Reason}
+		h.ends[Ref{r.ID, r.Epoch}] = End{ID: r.ID, Epoch: r.Epoch, How: r.How, Reason: r.Reason, Unbooted: r.Unbooted}
 	case r.Kind == RecordIntake:
 		h.intake = r.Intake
+	case r.Kind == RecordEnforcement:
+		h.ordered = r.Enforcement
+	case r.Kind == RecordBypass:
+		h.bypass = r.Bypass
+	case r.Kind == RecordDeed:
+		h.deeds[r.Deed.N], h.lastDeed = r.Deed, max(h.lastDeed, r.Deed.N)
 	}
 }
 
@@ -161,6 +191,7 @@ func (h *Host) adoptSandbox(r Record) {
 	h.charge(&Sandbox{
 		ID: r.ID, Epoch: r.Epoch, Identity: r.Identity, Ask: r.Ask, Phase: r.Phase, Process: r.Process,
 		Redeemed: r.Redeemed, Turn: r.Turn, Tracked: r.Tracked, Stopping: r.Stopping, Superseded: r.Superseded,
+		Waiver: r.Waiver,
 	})
 	h.turn = max(h.turn, r.Turn)
 	if r.Phase == InLine {

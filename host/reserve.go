@@ -32,15 +32,17 @@ func (h *Host) reserve(e Reserve) {
 		return
 	}
 	need := gate.Need(e.Ask, h.cfg.Mode)
-	if denial, detail := h.refuses(&e, need); denial != "" {
+	denial, detail := h.refuses(&e, need)
+	if denial != "" && !h.waives(denial, &e.Ask) {
 		h.supersede(e)
 		h.recordEntry(h.ledger.Deny(h.now, e.ID, e.Gen))
 		h.answer(Answer{Denial: denial, Detail: detail, Need: need})
 		return
 	}
 	h.unstand(e.ID)
-	h.recordEntry(h.ledger.Reserve(h.now, ledger.Entry{ID: e.ID, Gen: e.Gen, Need: need, Until: e.Until, Ask: e.Ask}))
+	h.recordEntry(h.ledger.Reserve(h.now, ledger.Entry{ID: e.ID, Gen: e.Gen, Need: need, Until: e.Until, Ask: e.Ask, Whose: e.Whose}))
 	h.yes(e.ID)
+	h.fx.Answer.Would = h.would(denial)
 }
 
 // faultOf names what is no ask at all, or "".
@@ -62,6 +64,8 @@ func (h *Host) refuses(e *Reserve, need gate.Bytes) (Denial, string) {
 	switch {
 	case h.sandboxes[e.ID] != nil:
 		return StillRunning, ""
+	case h.Enforcement() == Observe:
+		return Observing, ""
 	case h.intake == IntakeDraining:
 		return Draining, ""
 	case h.intake == IntakeCordoned:

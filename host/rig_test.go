@@ -61,6 +61,7 @@ func (r *rig) step(ev host.Event) host.Effects {
 	}
 	r.checkPromise(ev, fx)
 	r.checkReopen(before, ev, fx)
+	r.checkWaived(before, ev, fx)
 	if _, ok := ev.(host.Redeem); ok && fx.Answer.Denial == "" && !promised {
 		r.t.Fatalf("%#v booted without an open reservation", ev) // §12.5
 	}
@@ -79,12 +80,34 @@ func (r *rig) checkPromise(ev host.Event, fx host.Effects) {
 	if !ok || !opened {
 		return
 	}
+	if fx.Answer.Would != "" { // see checkWaived
+		return
+	}
 	v := r.h.View()
 	if room := gate.Room(v.Account); room < 0 && fx.Answer.Need > 0 {
 		r.t.Fatalf("%#v was promised, and the load is %s past the line", ev, -room)
 	}
 	if v.Verdict.Intake != host.IntakeOpen {
 		r.t.Fatalf("%#v was promised by a host that is %s", ev, v.Verdict.Intake)
+	}
+}
+
+// Nothing is let in past a no but in shadow, and without a reservation only there and, within
+// the line, under a bypass.
+func (r *rig) checkWaived(before host.View, ev host.Event, fx host.Effects) {
+	r.t.Helper()
+	by := r.h.Enforcement()
+	if fx.Answer.Would != "" && by != host.Shadow {
+		r.t.Fatalf("%#v passed a no (%s) on a host in %s", ev, fx.Answer.Would, by)
+	}
+	e, ok := ev.(host.Boot)
+	if !ok || fx.Answer.Denial != "" || by == host.Shadow {
+		return
+	}
+	v := r.h.View()
+	room := gate.Room(v.Account)
+	if before.Bypass.Until <= r.now || by != host.Enforce || v.Verdict.Intake != host.IntakeOpen || (room < 0 && gate.Need(e.Ask, r.cfg.Mode) > 0) {
+		r.t.Fatalf("%#v was let in on a host in %s that is %s, with %s left and the bypass %+v", ev, by, v.Verdict.Intake, room, before.Bypass)
 	}
 }
 
@@ -96,7 +119,7 @@ func (r *rig) checkReopen(before host.View, ev host.Event, fx host.Effects) {
 		if i < 0 || !before.Sandboxes[i].Ask.HoldOnExit {
 			r.t.Fatalf("%#v re-opened %v, which did not run here, or did not ask for it", ev, ref)
 		}
-		if more := fx.Answer.Need - before.Charges[i]; more > 0 && more > before.Verdict.Admittable {
+		if more := fx.Answer.Need - before.Charges[i]; more > 0 && more > before.Verdict.Admittable && r.h.Enforcement() != host.Shadow {
 			r.t.Fatalf("%#v re-opened %s for a charge of %s, with %s to promise", ev, fx.Answer.Need, before.Charges[i], before.Verdict.Admittable)
 		}
 		if fx.Answer.Until != r.now+r.cfg.BootWithin {
@@ -117,7 +140,7 @@ func (r *rig) checkVoice(ev host.Event, fx host.Effects) {
 	}
 	age, was := r.now-r.told, r.voiced.Admittable
 	by := max(v.Admittable-was, was-v.Admittable)
-	news := v.Intake != r.voiced.Intake || v.Standing != r.voiced.Standing || by >= 64*gate.MiB || 8*by >= was && by > 0 || (was == 0) != (v.Admittable == 0)
+	news := v.Enforcement != r.voiced.Enforcement || v.Bypass != r.voiced.Bypass || v.Intake != r.voiced.Intake || v.Standing != r.voiced.Standing || by >= 64*gate.MiB || 8*by >= was && by > 0 || (was == 0) != (v.Admittable == 0)
 	for i, d := range r.voiced.Dims {
 		news = news || (d.N <= 0) != (v.Dims[i].N <= 0)
 	}
@@ -165,7 +188,7 @@ func (r *rig) checkDisk(ev host.Event) {
 		r.t.Fatalf("after %#v the disk says otherwise (-host +disk):\n%s", ev, cmp.Diff(want, got))
 	}
 	was, is := r.h.View(), restored.View()
-	if was.Reservations != is.Reservations || was.Account.Reserved != is.Account.Reserved || was.Starting != is.Starting ||
+	if was.Verdict.Enforcement != is.Verdict.Enforcement || was.Bypass != is.Bypass || was.Reservations != is.Reservations || was.Account.Reserved != is.Account.Reserved || was.Starting != is.Starting ||
 		was.InLine != is.InLine || was.Verdict.CPUFreeMilli != is.Verdict.CPUFreeMilli ||
 		(was.Standing.ID == "" && !slices.Equal(was.Verdict.Dims, is.Verdict.Dims)) || is.Standing.ID != "" {
 		r.t.Fatalf("after %#v the restored host is another:\n%+v\n%+v", ev, was, is)

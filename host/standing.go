@@ -54,6 +54,8 @@ func (h *Host) refusesStand(e *Stand, need gate.Bytes) (Denial, string) {
 		return StillRunning, ""
 	case reserved:
 		return Used, ""
+	case h.Enforcement() == Observe:
+		return Observing, ""
 	case h.intake == IntakeDraining:
 		return Draining, ""
 	case h.intake == IntakeCordoned:

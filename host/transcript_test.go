@@ -27,7 +27,7 @@ func TestTranscripts(t *testing.T) {
 
 // session plays one file. Its first command makes the host:
 //
-//	host [size=4096] [mode=committed] [starts=2] [waiting=2] [dims=gpu:2] [labels=zone:a] [unmeasured]
+//	host [size=4096] [mode=committed] [starts=2] [waiting=2] [dims=gpu:2] [labels=zone:a] [enforcement=observe] [unmeasured]
 //
 // All others take at=, the time of the host's clock. "restart" makes a new host of what is
 // on the disk, under another configuration if it says so.
@@ -74,6 +74,7 @@ func (s *session) create(l transcript.Line) {
 	}
 	cfg.MaxStarts = int(s.number(l, "starts", 2))
 	cfg.MaxWaitingStarts = int(s.number(l, "waiting", 2))
+	cfg.Enforcement, _ = host.EnforcementOf(l.Set["enforcement"])
 	cfg.Dims = s.dims(l.Set["dims"])
 	cfg.Labels = labels(l.Set["labels"])
 	s.rig, s.size = newRig(s.t, cfg), s.number(l, "size", 4096)
@@ -114,6 +115,15 @@ func (s *session) event(l transcript.Line) host.Event {
 		return host.Unstand{ID: id}
 	case "intake":
 		return host.SetIntake{Intake: intakes[l.Words[0]]}
+	case "enforcement":
+		to, _ := host.EnforcementOf(id)
+		return host.SetEnforcement{To: to}
+	case "boot":
+		return host.Boot{ID: id, Ask: s.ask(l), Ticket: host.Denial(cmp.Or(l.Set["ticket"], string(host.NoTicket)))}
+	case "bypass":
+		return host.SetBypass{For: s.duration(cmp.Or(l.Set["for"], "0s")), By: "uid-0", Reason: l.Set["reason"]}
+	case "audited":
+		return host.AckedDeed{N: s.rig.h.Held().Deeds[0].N}
 	case "sample":
 		return s.sample(l)
 	case "tick":
@@ -161,6 +171,8 @@ func (s *session) sample(l transcript.Line) host.Sample {
 func effects(out *strings.Builder, verb string, fx host.Effects) {
 	a := fx.Answer
 	switch {
+	case a.Would != "":
+		fmt.Fprintf(out, "yes, and would be denied %s\n", a.Would)
 	case a.Denial != "":
 		fmt.Fprintf(out, "denied %s\n", strings.TrimSpace(string(a.Denial)+" "+a.Detail))
 	case verb == "reserve" || verb == "stand" || verb == "renew" && !a.Running:
@@ -190,14 +202,20 @@ func effects(out *strings.Builder, verb string, fx host.Effects) {
 func (s *session) state(out *strings.Builder) {
 	v := s.rig.h.View()
 	for i, b := range v.Sandboxes {
-		fmt.Fprintf(out, "%s/%d %s, charged %s, resident %s\n", b.ID, b.Epoch, b.Phase, v.Charges[i], b.Usage.Resident)
+		fmt.Fprintf(out, "%s/%d %s%s, charged %s, resident %s\n", b.ID, b.Epoch, b.Phase, waiver(b.Waiver), v.Charges[i], b.Usage.Resident)
 	}
 	for _, e := range s.rig.h.Unwritten() {
 		fmt.Fprintf(out, "to be written: %s/%d %s\n", e.ID, e.Epoch, e.How)
 	}
+	for _, d := range s.rig.h.Held().Deeds {
+		fmt.Fprintf(out, "to be audited: %s by %s at %v: %s\n", d.What, d.By, d.At, d.Reason)
+	}
 	intake := v.Verdict.Intake.String()
 	if v.Shut != "" {
 		intake += " (" + string(v.Shut) + ")"
+	}
+	if v.Verdict.Enforcement != host.Enforce {
+		intake += ", " + v.Verdict.Enforcement.String()
 	}
 	a := v.Account
 	fmt.Fprintf(out, "at %v: %s, %d = %d free - %d headroom - %d unresident - %d reserved in %d", s.rig.now, intake,
@@ -211,10 +229,23 @@ func (s *session) state(out *strings.Builder) {
 	if st := v.Standing; st.ID != "" {
 		fmt.Fprintf(out, "; %s set aside for %s until %v", st.Need, st.ID, st.Until)
 	}
+	if b := v.Bypass; b.Until > 0 {
+		fmt.Fprintf(out, "; bypass until %v, %d booted", b.Until, b.Booted)
+	}
+	for _, w := range v.Waived {
+		fmt.Fprintf(out, "; %d × would be %s", w.N, w.Denial)
+	}
 	for _, d := range v.Verdict.Dims {
 		fmt.Fprintf(out, "; %d %s left", d.N, d.Name)
 	}
 	fmt.Fprintln(out)
+}
+
+func waiver(w host.Waiver) string {
+	if w == "" {
+		return ""
+	}
+	return " by " + string(w)
 }
 
 func (s *session) dims(text string) (out []gate.Dim) {

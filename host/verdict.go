@@ -37,11 +37,14 @@ type Verdict struct {
 
 	Intake        Intake
 	Mode          gate.Mode
-	Admittable    gate.Bytes // to others than the waiter that memory is set aside for
-	Standing      bool       // it is set aside for one
-	Free          gate.Bytes // less what is promised: what the score looks at
-	Limit         gate.Bytes // the smallest limit
-	MaxAsk        gate.Bytes // the largest need that could ever fit here
+	Enforcement   Enforcement
+	Ordered       Enforcement // by an operator, beside what it is configured for
+	Bypass        bool        // boots need no ticket here for a while
+	Admittable    gate.Bytes  // to others than the waiter that memory is set aside for
+	Standing      bool        // it is set aside for one
+	Free          gate.Bytes  // less what is promised: what the score looks at
+	Limit         gate.Bytes  // the smallest limit
+	MaxAsk        gate.Bytes  // the largest need that could ever fit here
 	CPUTotalMilli int64
 	CPUFreeMilli  int64
 	StreamRestore bool
@@ -103,6 +106,7 @@ func (h *Host) Verdict() Verdict {
 	return Verdict{
 		Host: h.cfg.ID, Incarnation: h.incarnation, Sequence: h.sequence, At: h.now,
 		Intake: h.Intake(), Mode: h.cfg.Mode,
+		Enforcement: h.Enforcement(), Ordered: h.ordered, Bypass: h.bypass.Until > 0,
 		Admittable: h.Admittable(), Standing: h.standing.ID != "",
 		Free: gate.Room(h.account()).Positive(), Limit: h.limit(), MaxAsk: h.maxAsk(),
 		CPUTotalMilli: h.cfg.CPUMilli, CPUFreeMilli: h.cfg.CPUMilli - h.cpu - h.ledger.CPUMilli(),
@@ -177,12 +181,13 @@ func (h *Host) publish() {
 }
 
 // moved says whether the verdict differs from the published one by 64 MiB, by an eighth
-// (which whatever crosses zero does), in its intake, in whether a dimension is exhausted, or
-// in whether something is set aside.
+// (which whatever crosses zero does), in its intake, in whether a dimension is exhausted, in
+// whether something is set aside, or in what it enforces.
 func (h *Host) moved() bool {
 	now, was := h.Admittable(), h.published.Admittable
 	by := max(now.Sub(was), was.Sub(now))
 	return h.Intake() != h.published.Intake || h.dimsTurned() || (h.standing.ID != "") != h.published.Standing ||
+		h.Enforcement() != h.published.Enforcement || (h.bypass.Until > 0) != h.published.Bypass ||
 		by >= movedBy ||
 		(by > 0 && by >= was/8)
 }

@@ -27,6 +27,22 @@ type View struct {
 	Config       Config
 	Reading      pressure.Reading
 	Shut         pressure.Cause
+	Waived       []Waived
+	Bypass       Bypass
+}
+
+// Waived counts a no that was only told, in this life of the agent.
+type Waived struct {
+	Denial Denial
+	N      int64
+}
+
+func (h *Host) waivedNos() (out []Waived) {
+	for d, n := range h.waived {
+		out = append(out, Waived{d, n})
+	}
+	slices.SortFunc(out, func(a, b Waived) int { return cmp.Compare(a.Denial, b.Denial) })
+	return out
 }
 
 // View returns a copy that stays valid.
@@ -36,6 +52,7 @@ func (h *Host) View() View {
 		Account: h.account(), Reservations: h.ledger.Count(), Reopened: h.ledger.Reopened(), Standing: h.standing, Resident: h.resident,
 		Starting: h.starting, InLine: len(h.line), Config: h.cfg,
 		Reading: h.meter.reading, Shut: h.valve.Shut(),
+		Waived: h.waivedNos(), Bypass: h.bypass,
 	}
 	for _, s := range h.sandboxes {
 		v.Sandboxes = append(v.Sandboxes, *s)

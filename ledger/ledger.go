@@ -48,6 +48,15 @@ func (s State) String() string {
 	return "unknown"
 }
 
+// Identity is whose a reservation, and the sandbox that it becomes, is.
+type Identity struct {
+	Consumer string `json:"consumer"`
+	Key      string `json:"key"`
+	Tenant   string `json:"tenant,omitempty"`
+	Pool     string `json:"pool"`
+	Class    string `json:"class"`
+}
+
 // Entry is one id's record.
 type Entry struct {
 	ID    string
@@ -56,6 +65,7 @@ type Entry struct {
 	Need  gate.Bytes // promised, while open
 	Until Instant    // lapses then unless renewed; once closed, forgotten then
 	Ask   gate.Ask
+	Whose Identity // where this ledger is the only record of it; else the store knows
 
 	Reopened bool // open for the next start of what was redeemed before
 }

@@ -21,6 +21,12 @@ type Books interface {
 	Override(pool string) Override
 	// PutOverride stores it.
 	PutOverride(pool string, o Override)
+	// Orders are those of operators that stand.
+	Orders() *Orders
+	// PutOrder stores one; the zero value takes it back.
+	PutOrder(t Target, o Order)
+	// QuotaEnforcement is the configuration's.
+	QuotaEnforcement() Enforcement
 	// Pools names those in force, and Ceiling is what their caps may sum to, Unlimited for
 	// no bound; asked by Override alone.
 	Pools() []string
@@ -29,8 +35,11 @@ type Books interface {
 	Pulse() Pulse
 	// PutPulse stores it.
 	PutPulse(p Pulse)
-	// Leases says when each registered host was last heard; asked by Pulse and Sweep alone.
+	// Leases says when each registered host was last heard that is not buried; asked by Pulse
+	// and Sweep alone.
 	Leases() map[string]Time
+	// Buried names the hosts that an operator buried; asked by Sweep alone.
+	Buried() []string
 	// Quota is the most slots that a tenant may hold, Unlimited for none.
 	Quota(tenant string) int64
 	// Use counts the slots that a tenant holds, in all pools; asked only of tenants with a quota.

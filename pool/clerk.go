@@ -70,14 +70,17 @@ func (k Clerk) decide(r *Row, c Claim, l Limits) Claimed {
 	if r.Mode == Queue && r.Place == 0 {
 		r.Place = k.books.NextPlace(r.Pool)
 	}
+	would := Verdict("")
 	if v == Granted {
-		k.passOver(r, &l, s.FreedLately)
+		if would = s.Would(r.Mode, r.Waited); would == "" { // else nobody's turn was taken
+			k.passOver(r, &l, s.FreedLately)
+		}
 		k.grant(r, &l)
 	} else {
 		r.Wait(k.books.Now(), s.Lacks(), c.Present)
 	}
 	k.books.Put(r)
-	return Claimed{Verdict: v, Row: *r, Standing: s}
+	return Claimed{Verdict: v, Row: *r, Standing: s, Would: would}
 }
 
 // grant gives a row a slot; where no host of ours has to say yes as well, that is all.
@@ -94,7 +97,14 @@ func (k Clerk) limits(name string) (Limits, bool) {
 	if o := k.books.Override(name); o.InForce(k.books.Now()) {
 		l.Cap = o.Cap
 	}
+	if k.books.Orders().ShadowsPool(name) {
+		l.Enforcement = Shadow
+	}
 	return l, ok
+}
+
+func (k Clerk) quotaShadow() bool {
+	return k.books.QuotaEnforcement() == Shadow || k.books.Orders().ShadowsQuotas()
 }
 
 // passOver notes which absent waiters this grant goes by: from now on they count only
@@ -129,6 +139,7 @@ func (k Clerk) standing(r *Row, l *Limits) Standing {
 	s := Standing{
 		Cap: l.Cap, MaxWaiting: l.MaxWaiting, Busy: t.Busy, FreedLately: t.FreedLately, InLine: t.InLine,
 		QuotaLimit: k.books.Quota(r.Tenant), Position: 1,
+		Shadow: l.Enforcement == Shadow, QuotaShadow: k.quotaShadow(),
 	}
 	if s.QuotaLimit != Unlimited {
 		s.QuotaUse = k.use(r.Tenant, r)

@@ -86,6 +86,9 @@ func (u *lineup) take(w *Row, as turn) turn {
 
 // atQuota says whether a tenant can hold no more, once those ahead have taken theirs.
 func (u *lineup) atQuota(tenant string) bool {
+	if u.clerk.quotaShadow() {
+		return false
+	}
 	q := u.clerk.books.Quota(tenant)
 	return q != Unlimited && u.clerk.use(tenant, u.row)+u.tenants[tenant] >= q
 }

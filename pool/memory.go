@@ -19,16 +19,18 @@ type memory struct {
 	seq      int64                // last number of the sequence
 	now      Time
 
-	freed     map[string]int64    // pool -> slots that admissions gave back, ever
+	freed     map[string]int64 // pool -> slots that admissions gave back, ever
+	orders    Orders
 	overrides map[string]Override // pool -> set by an operator
 	pulse     Pulse
 	leases    map[string]Time // host -> last heard
+	buried    map[string]bool // host -> it is
 }
 
 func newMemory() *memory {
 	return &memory{
 		rows: map[string]*Row{}, warm: map[string]*Row{}, byKey: map[[2]string]string{}, place: map[string]int64{},
-		freed: map[string]int64{}, overrides: map[string]Override{}, leases: map[string]Time{},
+		freed: map[string]int64{}, overrides: map[string]Override{}, orders: NewOrders(), leases: map[string]Time{}, buried: map[string]bool{},
 	}
 }
 
@@ -58,6 +60,12 @@ func (m *memory) Override(pool string) Override { return m.overrides[pool] }
 
 func (m *memory) PutOverride(pool string, o Override) { m.overrides[pool] = o }
 
+func (m *memory) Orders() *Orders { return &m.orders }
+
+func (m *memory) PutOrder(t Target, o Order) { m.orders.Put(t, o) }
+
+func (m *memory) QuotaEnforcement() Enforcement { return m.settings.QuotaEnforcement }
+
 func (m *memory) Pools() []string { return slices.Sorted(maps.Keys(m.settings.Pools)) }
 
 func (m *memory) Ceiling() int64 { return m.settings.Ceiling }
@@ -71,6 +79,8 @@ func (m *memory) Pulse() Pulse {
 func (m *memory) PutPulse(p Pulse) { m.pulse = p }
 
 func (m *memory) Leases() map[string]Time { return m.leases }
+
+func (m *memory) Buried() []string { return slices.Sorted(maps.Keys(m.buried)) }
 
 func (m *memory) Quota(tenant string) int64 {
 	if q, ok := m.settings.Quotas[tenant]; ok {

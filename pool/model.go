@@ -9,10 +9,11 @@ import (
 
 // Settings are the global limits: what the configuration puts into the store.
 type Settings struct {
-	Pools        map[string]Limits // name -> bounds
-	Quotas       map[string]int64  // tenant -> most slots held at once
-	DefaultQuota int64             // of tenants not named; Unlimited for none
-	Ceiling      int64             // what the caps may sum to; Unlimited, or zero, for none
+	Pools            map[string]Limits // name -> bounds
+	Quotas           map[string]int64  // tenant -> most slots held at once
+	DefaultQuota     int64             // of tenants not named; Unlimited for none
+	QuotaEnforcement Enforcement       // of all of them
+	Ceiling          int64             // what the caps may sum to; Unlimited, or zero, for none
 }
 
 // ShortestLife is the shortest that a slot without a host lives in any pool; zero: no pool is
@@ -57,11 +58,29 @@ func (m *Model) Configure(s Settings) { m.mem.settings = &s }
 // OverCeiling says by how much the caps would pass the ceiling, were these limits in force.
 func (m *Model) OverCeiling(s Settings) int64 { return s.OverCeiling(m.mem.overrides, m.mem.now) }
 
+// Orders are those that stand.
+func (m *Model) Orders() Orders { return m.mem.orders.clone() }
+
 // Freed counts by pool the slots that admissions gave back, ever.
 func (m *Model) Freed() map[string]int64 { return maps.Clone(m.mem.freed) }
 
 // HearHost renews a host's lease.
 func (m *Model) HearHost(name string) { m.mem.leases[name] = m.mem.now }
+
+// HeardSince says since when somebody could hear without a gap, as the pulse was last written.
+func (m *Model) HeardSince() Time { return m.mem.pulse.HeardSince }
+
+// BuryHost takes a host for gone, with all that it holds.
+func (m *Model) BuryHost(name string) {
+	delete(m.mem.leases, name)
+	m.mem.buried[name] = true
+}
+
+// AdmitHost takes a host for a new one; its lease begins.
+func (m *Model) AdmitHost(name string) {
+	delete(m.mem.buried, name)
+	m.HearHost(name)
+}
 
 // Next takes a number from the store's sequence.
 func (m *Model) Next() int64 { return m.mem.Next() }

@@ -28,6 +28,8 @@ type Limits struct {
 	Cap        int64 // slots; Unlimited for none
 	MaxWaiting int64 // places in its line
 	Shares     []Share
+	// Enforcement in force: Shadow grants past the cap, and says so.
+	Enforcement Enforcement
 
 	// Audience is who demands the tickets of a pool that is placed on no host of ours
 	// (placement: none); empty: hosts do.
@@ -56,6 +58,9 @@ type Standing struct {
 	HostlessKind int64 // kinds, other than the claimant's, of present ones lately without a host
 	// SameHostless counts those of the claimant's kind that are there and lately found no host.
 	SameHostless int64
+
+	Shadow      bool // the pool refuses nothing
+	QuotaShadow bool // nor do the quotas
 
 	Left      int64 // slots open to the claimant once those ahead have taken theirs
 	ShareFull bool  // the claimant's share holds its max
@@ -86,8 +91,9 @@ func (s Standing) AtQuota() bool {
 // nothing. A slot would be of no use behind a waiter of the same kind that just found no host.
 func (s Standing) Lacks() string {
 	switch {
-	case s.AtQuota():
+	case s.AtQuota() && !s.QuotaShadow:
 		return ForQuota
+	case s.Shadow:
 	case s.Left <= 0:
 		return ForSlot
 	case s.SameHostless > 0:
@@ -132,6 +138,18 @@ const (
 	HasEnded    Verdict = "has_ended"
 )
 
+// Would says what a claim would get if all were enforced, when that is no slot; "" otherwise.
+func (s Standing) Would(m Mode, waited bool) Verdict {
+	if !s.Shadow && !s.QuotaShadow {
+		return ""
+	}
+	s.Shadow, s.QuotaShadow = false, false
+	if v := Decide(s, m, waited); v != Granted {
+		return v
+	}
+	return ""
+}
+
 // Decide says what a claim without a slot gets.
 func Decide(s Standing, m Mode, waited bool) Verdict {
 	lacks := s.Lacks()
@@ -142,7 +160,7 @@ func Decide(s Standing, m Mode, waited bool) Verdict {
 		return Queued
 	case m == Queue:
 		return QueueFull
-	case s.QuotaLimit != Unlimited && s.QuotaUse >= s.QuotaLimit:
+	case s.QuotaLimit != Unlimited && s.QuotaUse >= s.QuotaLimit && !s.QuotaShadow:
 		return OverQuota
 	}
 	return PoolFull

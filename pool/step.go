@@ -23,6 +23,7 @@ type Claimed struct {
 	Verdict  Verdict
 	Row      Row
 	Standing Standing
+	Would    Verdict // of a grant in shadow: what enforce would have said; "" for the same
 }
 
 // Before says what a claim gets from the row that its key already has, without looking
@@ -210,12 +211,12 @@ const releasedByCaller = "released by the caller"
 
 // lose ends what was on a host that is dead. What its caller had given back is not lost, or
 // it would be back when the host is.
-func (r *Row) lose(now Time) {
+func (r *Row) lose(now Time, why string) {
 	if r.State == Releasing {
 		r.end(now, Released, releasedByCaller)
 		return
 	}
-	r.end(now, Lost, "its host is dead")
+	r.end(now, Lost, why)
 }
 
 // Return brings a lost admission back whose host was not dead: it runs there, and nobody

@@ -13,11 +13,16 @@ const (
 	Overdue       Untidy = "overdue"         // nothing was heard of a slot without a host for slot_ttl
 	DeadHost      Untidy = "dead_host"       // it is stateless, and its host is dead
 	Forgotten     Untidy = "forgotten"       // it ended a day ago
+	BuriedHost    Untidy = "buried_host"     // its host was buried
 )
 
-// Look says whether the sweep would change a row: limits are those of its pool, dead the
-// hosts that are. An outage in which nobody could hear gives a slot its time again.
-func Look(r *Row, now Time, p Pulse, l Limits, dead []string) Untidy {
+// Gone are the hosts, by name, on which nothing is believed to run: by their silence, which a
+// stateful sandbox may outlive, or by an operator's word.
+type Gone struct{ Dead, Buried []string }
+
+// Look says whether the sweep would change a row: limits are those of its pool. An outage in
+// which nobody could hear gives a slot its time again.
+func Look(r *Row, now Time, p Pulse, l Limits, gone Gone) Untidy {
 	l.fill()
 	switch {
 	case r.State == Placing && now.Since(r.PlacingAt) >= PlacingFor:
@@ -26,7 +31,9 @@ func Look(r *Row, now Time, p Pulse, l Limits, dead []string) Untidy {
 		return OutOfPatience
 	case r.live() && now >= r.LiveUntil && p.heardFor(now, l.SlotTTL):
 		return Overdue
-	case r.State.OnHost() && !r.Stateful && slices.Contains(dead, r.Host):
+	case r.State.OnHost() && slices.Contains(gone.Buried, r.Host):
+		return BuriedHost
+	case r.State.OnHost() && !r.Stateful && slices.Contains(gone.Dead, r.Host):
 		return DeadHost
 	case r.State.Ended() && now.Since(r.EndedAt) >= KeepEnded:
 		return Forgotten
@@ -38,18 +45,18 @@ func Look(r *Row, now Time, p Pulse, l Limits, dead []string) Untidy {
 // left nothing behind is told as released.
 func (k Clerk) Sweep(ids []string) []Row {
 	var changed []Row
-	dead := Dead(k.books.Leases(), k.books.Now(), k.books.Pulse())
+	gone := Gone{Dead(k.books.Leases(), k.books.Now(), k.books.Pulse()), k.books.Buried()}
 	for _, id := range slices.Sorted(slices.Values(ids)) {
-		if r := k.books.ByID(id); r != nil && k.sweep(r, dead) {
+		if r := k.books.ByID(id); r != nil && k.sweep(r, gone) {
 			changed = append(changed, *r)
 		}
 	}
 	return changed
 }
 
-func (k Clerk) sweep(r *Row, dead []string) bool {
+func (k Clerk) sweep(r *Row, gone Gone) bool {
 	now, was := k.books.Now(), r.State
-	switch Look(r, now, k.books.Pulse(), k.lives(r), dead) {
+	switch Look(r, now, k.books.Pulse(), k.lives(r), gone) {
 	case Tidy:
 		return false
 	case LostPlacing:
@@ -62,7 +69,9 @@ func (k Clerk) sweep(r *Row, dead []string) bool {
 	case Overdue:
 		r.end(now, Expired, "nothing was heard of it for slot_ttl")
 	case DeadHost:
-		r.lose(now)
+		r.lose(now, "its host is dead")
+	case BuriedHost:
+		r.lose(now, "its host was buried")
 	case Forgotten:
 		k.books.Remove(r)
 		return true

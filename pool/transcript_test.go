@@ -136,6 +136,9 @@ func duration(s string) time.Duration {
 var commands = map[string]func(p *player, r Row, key string, w words) string{
 	"limits": func(p *player, _ Row, _ string, w words) string {
 		s := Settings{Pools: map[string]Limits{}, Quotas: map[string]int64{}, DefaultQuota: w.number("default", Unlimited), Ceiling: w.number("ceiling", Unlimited)}
+		if w.has("quotas-in-shadow") {
+			s.QuotaEnforcement = Shadow
+		}
 		for name, value := range w {
 			if pool, ok := strings.CutPrefix(name, "pool."); ok {
 				s.Pools[pool] = limitsOf(value, w)
@@ -217,6 +220,10 @@ var commands = map[string]func(p *player, r Row, key string, w words) string{
 		v, was := p.m.Resume(pool)
 		return fmt.Sprintf("%s, the cap was %d", v, was.Cap)
 	},
+	"shadow": func(p *player, _ Row, name string, w words) string {
+		return string(p.m.Shadow(target(name), "operator", w.text("reason", "")))
+	},
+	"enforce": func(p *player, _ Row, name string, _ words) string { return string(p.m.Enforce(target(name))) },
 	"sweep": func(p *player, _ Row, _ string, _ words) string {
 		return fmt.Sprintf("%d changed", len(p.m.Sweep()))
 	},
@@ -226,11 +233,20 @@ var commands = map[string]func(p *player, r Row, key string, w words) string{
 	},
 }
 
+// target reads all, quotas, pool/NAME or host/NAME.
+func target(s string) Target {
+	scope, name, _ := strings.Cut(s, "/")
+	return Target{Scope(scope), name}
+}
+
 // limitsOf reads CAP, or CAP@AUDIENCE whose slots live for life=, and the shares that
 // share.NAME=RESERVED or share.NAME=RESERVED/MAX gives; a NAME that is a number is a priority's.
 func limitsOf(value string, w words) Limits {
 	cap, audience, _ := strings.Cut(value, "@")
 	l := Limits{Cap: words{"": cap}.number("", 0), MaxWaiting: w.number("line", 10), Audience: audience}
+	if w.has("in-shadow") {
+		l.Enforcement = Shadow
+	}
 	if audience != "" {
 		l.SlotTTL, l.TicketTTL = DefaultSlotTTL, DefaultTicketTTL
 		if w.has("life") {
@@ -267,6 +283,9 @@ func (p *player) claim(key string, w words, attempt bool) string {
 // told is an answer as a caller hears it.
 func told(c Claimed) string {
 	out := string(c.Verdict)
+	if c.Would != "" {
+		out += " would=" + string(c.Would)
+	}
 	if s := c.Standing; s.Position > 0 {
 		out += fmt.Sprintf(" position=%d busy=%d free_slots_kept=%d in_line=%d quota_use=%d", s.Position, s.Busy, s.OnTimeAhead(), s.InLine, s.QuotaUse)
 	}
@@ -277,7 +296,11 @@ func told(c Claimed) string {
 func (p *player) state() string {
 	var out strings.Builder
 	for _, l := range p.m.Lines() {
-		fmt.Fprintf(&out, "    pool %s: %d of %d busy, %d waiting\n", l.Name, l.Busy, l.Limits.Cap, l.Waiting)
+		shadow := ""
+		if l.Limits.Enforcement == Shadow {
+			shadow = ", in shadow"
+		}
+		fmt.Fprintf(&out, "    pool %s: %d of %d busy, %d waiting%s\n", l.Name, l.Busy, l.Limits.Cap, l.Waiting, shadow)
 	}
 	rows := p.m.Rows()
 	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(a.Key, b.Key) })

@@ -5,12 +5,14 @@ import "github.com/plimsoll-project/plimsoll/gate"
 // charge is one reserve that this replica sent and has no answer to yet. The totals on the host
 // are the sums over these: an end is taken once, whoever reports it twice.
 type charge struct {
-	host Ref
-	gen  uint32
-	open bool
-	need gate.Bytes
-	cpu  int64
-	dims []gate.Dim
+	host   Ref
+	gen    uint32
+	open   bool
+	trial  bool // it is the one ask of a host on trial
+	need   gate.Bytes
+	cpu    int64
+	cohort Cohort
+	dims   []gate.Dim
 }
 
 // Charge names a charge; the zero value names none.
@@ -21,8 +23,8 @@ type Charge struct {
 
 // Charge counts an ask against a host until Uncharge: this replica's next pick sees it at once,
 // without waiting for the host's word. The ask's dimensions are kept, not copied. A host that
-// was forgotten is charged nothing.
-func (t *Table) Charge(r Ref, a *gate.Ask) Charge {
+// was forgotten is charged nothing. The cohort, if any, is charged with one more there.
+func (t *Table) Charge(r Ref, a *gate.Ask, cohort Cohort) Charge {
 	h := t.at(r)
 	if h == nil {
 		return Charge{}
@@ -35,8 +37,10 @@ func (t *Table) Charge(r Ref, a *gate.Ask) Charge {
 		t.charges = append(t.charges, charge{})
 	}
 	c := &t.charges[i]
-	*c = charge{host: r, gen: c.gen + 1, open: true, need: gate.Need(*a, h.mode).Positive(), cpu: max(a.CPUMilli, 0), dims: a.Dims}
+	*c = charge{host: r, gen: c.gen + 1, open: true, need: gate.Need(*a, h.mode).Positive(), cpu: max(a.CPUMilli, 0), dims: a.Dims, cohort: cohort}
 	h.count(c, 1)
+	t.cohorts.add(placeOf{cohort, r}, 1)
+	c.trial = len(t.records) > 0 && t.ask(r.index)
 	t.reindex(r.index)
 	return Charge{index: i, gen: c.gen}
 }
@@ -44,21 +48,33 @@ func (t *Table) Charge(r Ref, a *gate.Ask) Charge {
 // Uncharge ends a charge: the host answered, and its answer's own verdict was observed first.
 // It answers false when the charge had ended before.
 func (t *Table) Uncharge(c Charge) bool {
-	if c.gen == 0 || int(c.index) >= len(t.charges) {
-		return false
-	}
-	k := &t.charges[c.index]
-	if !k.open || k.gen != c.gen {
+	k := t.openCharge(c)
+	if k == nil {
 		return false
 	}
 	k.open = false
+	t.cohorts.add(placeOf{k.cohort, k.host}, -1)
 	t.idle = append(t.idle, c.index)
 	if h := t.at(k.host); h != nil {
 		h.count(k, -1)
+		if k.trial {
+			t.unask(k.host.index)
+		}
 		t.reindex(k.host.index)
 	}
 	k.dims = nil
 	return true
+}
+
+// openCharge returns a charge that has not ended, else nil.
+func (t *Table) openCharge(c Charge) *charge {
+	if c.gen == 0 || int(c.index) >= len(t.charges) {
+		return nil
+	}
+	if k := &t.charges[c.index]; k.open && k.gen == c.gen {
+		return k
+	}
+	return nil
 }
 
 // Outstanding counts the open charges; at rest it is zero.

@@ -19,7 +19,7 @@ func TestGrossPickSeesThroughUnansweredReserves(t *testing.T) {
 	if !ok {
 		t.Fatal("the host has room")
 	}
-	tb.Charge(c.Ref, &ask)
+	tb.Charge(c.Ref, &ask, 0)
 	if _, ok := tb.Pick(0, &ask, &PickOptions{}); ok {
 		t.Error("two picks for the room of one")
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	maxGroups = 64 // kinds of hosts with an index of their own; further ones share a mixed one
+	maxGroups = 256 // kinds of hosts with an index of their own; further ones share a mixed one
 	noRoom    = math.MinInt32
 	mostMiB   = math.MaxInt32 - 1
 )
@@ -23,52 +23,141 @@ type spot struct {
 // entry is a host in a bucket's heap, with its room beside it so that a heap needs no host.
 type entry struct{ room, ref int32 } // whole MiB
 
-// group indexes the candidates of one mode and one set of labels (or of many sets, if mixed).
+// group indexes the candidates of one mode, one side of the own share, one set of labels and
+// one set of dimensions that they have something left of (or of many sets of both, if mixed).
 type group struct {
 	mode   gate.Mode
+	own    bool
 	labels []gate.Label
+	stock  []string // dimensions with something left, in the hosts' order
+	marks  uint64   // of labels and stock; all of them if mixed
 	mixed  bool
-	heaps  [][]entry // max-heaps by room, one a bucket
-	best   []int32   // best[buckets+b] is heap b's most room, best[i] the higher of best[2i], best[2i+1]
+
+	top, topRoom int32 // the highest bucket with anybody, and the most room there
+
+	heaps [][]entry // max-heaps by room, one a bucket
+	best  []int32   // best[buckets+b] is heap b's most room, best[i] the higher of best[2i], best[2i+1]
 }
 
-func newGroup(mode gate.Mode, labels []gate.Label, mixed bool, buckets int) *group {
-	g := &group{mode: mode, labels: labels, mixed: mixed, heaps: make([][]entry, buckets), best: make([]int32, 2*buckets)}
+func newGroup(mode gate.Mode, own bool, labels []gate.Label, mixed bool, buckets int) *group {
+	g := &group{mode: mode, own: own, labels: labels, mixed: mixed, top: none, topRoom: noRoom, heaps: make([][]entry, buckets), best: make([]int32, 2*buckets)}
 	for i := range g.best {
 		g.best[i] = noRoom
 	}
 	return g
 }
 
-// join puts a host into the group of its mode and labels.
+// join puts a host that is in no heap into the group of its mode, labels and share.
 func (t *Table) join(i int32, labels []gate.Label) {
 	h, s := &t.hosts[i], &t.spots[i]
-	if s.group != none && t.groups[s.group].mode == h.mode && slices.Equal(h.labels, labels) {
+	if s.group != none && t.groups[s.group].holds(h) && slices.Equal(h.labels, labels) {
 		return
 	}
 	h.labels = sortedLabels(labels)
-	s.group = t.groupFor(h.mode, h.labels)
+	t.enter(i)
+}
+
+// enter puts a host that is in no heap into the group that holds it.
+func (t *Table) enter(i int32) {
+	h, s := &t.hosts[i], &t.spots[i]
+	s.group = t.groupFor(h)
 	if g := t.groups[s.group]; !g.mixed {
 		h.labels = g.labels
 	}
 }
 
-func (t *Table) groupFor(mode gate.Mode, labels []gate.Label) int32 {
+// rejoin is join for a host whose side has changed; one that was never heard is in no group.
+func (t *Table) rejoin(i int32) {
+	if t.spots[i].group != none {
+		t.join(i, t.hosts[i].labels)
+		t.reindex(i)
+	}
+}
+
+// holds says whether a group is of a host's kind, but for labels.
+func (g *group) holds(h *host) bool {
+	return g.mode == h.mode && g.own == h.own && (g.mixed || g.stocks(h))
+}
+
+// stocks says whether a host has something left of just the group's dimensions.
+func (g *group) stocks(h *host) bool {
+	n := 0
+	for i := range h.dims {
+		if !h.dims[i].stocked() {
+			continue
+		}
+		if n >= len(g.stock) || g.stock[n] != h.dims[i].name {
+			return false
+		}
+		n++
+	}
+	return n == len(g.stock)
+}
+
+// stocked says whether something is left. Slots are no stock: who has none has no room.
+func (d *dim) stocked() bool { return d.name != gate.SandboxDim && d.free > d.pending }
+
+func (h *host) stock() (names []string) {
+	for i := range h.dims {
+		if h.dims[i].stocked() {
+			names = append(names, h.dims[i].name)
+		}
+	}
+	return names
+}
+
+// marksOf is one bit for each label and dimension: who lacks a bit of an ask lacks what it is
+// for, so that of many groups nearly all are passed over without comparing a string.
+func marksOf(labels []gate.Label) (marks uint64) {
+	for _, l := range labels {
+		marks |= 1 << (mix(hash(l.Name)^mix(hash(l.Value))) & 63)
+	}
+	return marks
+}
+
+func markOf(dim string) uint64 { return 1 << (hash(dim) & 63) }
+
+// mayTake says whether some host of a group may take an ask: with the most room of them it fits,
+// they carry its labels, and have something left of each dimension that it takes.
+func (g *group) mayTake(q *query) bool {
+	if g.best[1] < q.need[g.mode] || g.marks&q.marks != q.marks {
+		return false
+	}
+	if g.mixed {
+		return true
+	}
+	a := q.ask
+	for _, d := range a.Dims {
+		if d.N > 0 && d.Name != gate.SandboxDim && !slices.Contains(g.stock, d.Name) {
+			return false
+		}
+	}
+	return carries(g.labels, a.Labels)
+}
+
+func (t *Table) groupFor(h *host) int32 {
 	mixed := none
 	for i, g := range t.groups {
 		switch {
-		case g.mode != mode:
+		case !g.holds(h):
 		case g.mixed:
 			mixed = int32(i)
-		case slices.Equal(g.labels, labels):
+		case slices.Equal(g.labels, h.labels):
 			return int32(i)
 		}
 	}
-	full := len(t.groups) >= maxGroups-2 // leaves one mixed group a mode
+	full := len(t.groups) >= t.opts.groups-4 // leaves one mixed group a mode and side
 	if full && mixed != none {
 		return mixed
 	}
-	t.groups = append(t.groups, newGroup(mode, labels, full, t.opts.Buckets))
+	g := newGroup(h.mode, h.own, h.labels, full, t.opts.Buckets)
+	if g.marks = ^uint64(0); !full {
+		g.stock, g.marks = h.stock(), marksOf(h.labels)
+		for _, name := range g.stock {
+			g.marks |= markOf(name)
+		}
+	}
+	t.groups = append(t.groups, g)
 	return int32(len(t.groups) - 1)
 }
 
@@ -76,6 +165,17 @@ func (t *Table) groupFor(mode gate.Mode, labels []gate.Label) int32 {
 func (h *host) room() int32 { return clampMiB(h.admittable.Sub(h.pending).FloorMiB()) }
 
 func clampMiB(n int64) int32 { return int32(min(max(n, -1), mostMiB)) }
+
+// indexed is the room as the index has it: a host without a slot has none for anybody, since
+// every ask takes one.
+func (h *host) indexed() int32 {
+	for i := range h.dims {
+		if d := &h.dims[i]; d.name == gate.SandboxDim && d.free <= d.pending {
+			return -1
+		}
+	}
+	return h.room()
+}
 
 // bucketOf is the bucket of a host's score, the best being the highest: packing turns it round.
 func (t *Table) bucketOf(h *host) int32 {
@@ -95,14 +195,18 @@ func (t *Table) reindex(i int32) {
 		t.unindex(i)
 		return
 	}
+	if g := t.groups[s.group]; !g.mixed && !g.stocks(h) {
+		t.unindex(i)
+		t.enter(i)
+	}
 	g, b := t.groups[s.group], t.bucketOf(h)
 	if s.indexed() && s.bucket == b {
-		g.heaps[b][s.pos].room = h.room()
+		g.heaps[b][s.pos].room = h.indexed()
 		t.fix(g.heaps[b], s.pos)
 	} else {
 		t.unindex(i)
 		s.bucket, s.pos = b, int32(len(g.heaps[b]))
-		g.heaps[b] = append(g.heaps[b], entry{room: h.room(), ref: i})
+		g.heaps[b] = append(g.heaps[b], entry{room: h.indexed(), ref: i})
 		t.up(g.heaps[b], s.pos)
 	}
 	g.refresh(b)
@@ -146,6 +250,20 @@ func (g *group) refresh(b int32) {
 	if len(g.heaps[b]) > 0 {
 		most = g.heaps[b][0].room
 	}
+	g.climb(b, most)
+	switch {
+	case most != noRoom && b >= g.top:
+		g.top, g.topRoom = b, most
+	case b == g.top: // it was emptied
+		g.top, g.topRoom = none, noRoom
+		if g.best[1] != noRoom {
+			g.top = g.descend(1, noRoom+1)
+			g.topRoom = g.best[g.buckets()+g.top]
+		}
+	}
+}
+
+func (g *group) climb(b, most int32) {
 	for i := g.buckets() + b; g.best[i] != most; {
 		g.best[i] = most
 		if i >>= 1; i == 0 {
@@ -160,6 +278,9 @@ func (g *group) buckets() int32 { return int32(len(g.heaps)) }
 // bestBucket is the highest bucket below a bound with a host of that room, or none.
 func (g *group) bestBucket(below, need int32) int32 {
 	i, buckets := int32(1), g.buckets()
+	if below > g.top && g.topRoom >= need {
+		return g.top // with many groups, only these two are read of most
+	}
 	if below < buckets {
 		i = g.leftOf(buckets+below, need)
 	} else if g.best[1] < need {
@@ -168,6 +289,12 @@ func (g *group) bestBucket(below, need int32) int32 {
 	if i == 0 {
 		return none
 	}
+	return g.descend(i, need)
+}
+
+// descend goes from a node with room to its highest bucket that has it.
+func (g *group) descend(i, need int32) int32 {
+	buckets := g.buckets()
 	for i < buckets {
 		if i = 2*i + 1; g.best[i] < need {
 			i--

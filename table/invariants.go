@@ -2,13 +2,15 @@ package table
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 )
 
 // CheckInvariants recomputes from the hosts and charges alone what the table keeps beside them.
 func (t *Table) CheckInvariants() error {
-	for _, check := range []func() error{t.checkHosts, t.checkIndex, t.checkOrder, t.checkCharges} {
+	for _, check := range []func() error{t.checkHosts, t.checkIndex, t.checkOrder, t.checkCharges, t.checkCohorts, t.checkQuarantine} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -18,6 +20,7 @@ func (t *Table) CheckInvariants() error {
 
 func (t *Table) checkHosts() error {
 	var counts [reasons]int
+	own := t.share()
 	for i := range t.hosts {
 		h, s := &t.hosts[i], &t.spots[i]
 		if !h.live {
@@ -27,6 +30,9 @@ func (t *Table) checkHosts() error {
 			continue
 		}
 		counts[h.standing]++
+		if !t.uneven && h.own != own[i] {
+			return fmt.Errorf("table: host %q is own %v, the shares say otherwise", h.id, h.own)
+		}
 		if j, ok := t.byID[h.id]; !ok || int(j) != i {
 			return fmt.Errorf("table: host %q is not found by its id", h.id)
 		}
@@ -47,14 +53,14 @@ func (t *Table) checkHosts() error {
 
 func (t *Table) checkSpot(h *host, s *spot, i int32) error {
 	g := t.groups[s.group]
-	if g.mode != h.mode || !g.mixed && !carries(g.labels, h.labels) {
+	if !g.holds(h) || !g.mixed && !slices.Equal(g.labels, h.labels) {
 		return fmt.Errorf("table: host %q is in a group of other hosts", h.id)
 	}
 	if b := t.bucketOf(h); s.bucket != b {
 		return fmt.Errorf("table: host %q is in bucket %d, its score says %d", h.id, s.bucket, b)
 	}
-	if e := g.heaps[s.bucket][s.pos]; e != (entry{room: h.room(), ref: i}) {
-		return fmt.Errorf("table: host %q has room %d, its entry says %v", h.id, h.room(), e)
+	if e := g.heaps[s.bucket][s.pos]; e != (entry{room: h.indexed(), ref: i}) {
+		return fmt.Errorf("table: host %q has room %d, its entry says %v", h.id, h.indexed(), e)
 	}
 	return nil
 }
@@ -76,10 +82,13 @@ func (t *Table) checkIndex() error {
 
 // check counts a group's entries, and looks at its heaps and its tree.
 func (g *group) check() (total int, err error) {
-	buckets := len(g.heaps)
+	buckets, top := len(g.heaps), none
 	for b, heap := range g.heaps {
 		total += len(heap)
 		most := int32(noRoom)
+		if len(heap) > 0 {
+			top = int32(b)
+		}
 		for i, e := range heap {
 			if i > 0 && e.room > heap[(i-1)/2].room {
 				return 0, fmt.Errorf("bucket %d: entry %d has more room than its parent", b, i)
@@ -89,6 +98,9 @@ func (g *group) check() (total int, err error) {
 		if g.best[buckets+b] != most {
 			return 0, fmt.Errorf("bucket %d: most room is %d, the tree says %d", b, most, g.best[buckets+b])
 		}
+	}
+	if top != g.top || top != none && g.best[int32(buckets)+top] != g.topRoom {
+		return 0, fmt.Errorf("the highest bucket is %d, remembered %d with room %d", top, g.top, g.topRoom)
 	}
 	for i := 1; i < buckets; i++ {
 		if g.best[i] != max(g.best[2*i], g.best[2*i+1]) {
@@ -154,4 +166,51 @@ func (t *Table) declared(c *charge) (sum int64) {
 		}
 	}
 	return sum
+}
+
+// checkCohorts counts the placements and charges of each cohort anew.
+func (t *Table) checkCohorts() error {
+	c := &t.cohorts
+	at, full := map[placeOf]int32{}, map[Cohort]int32{}
+	for i := range c.n {
+		p := c.ring[(c.head+i)%len(c.ring)]
+		if at[p.placeOf]++; t.now-p.at >= c.window {
+			return fmt.Errorf("table: a placement of %v counts at %v", p.at, t.now)
+		}
+	}
+	for i := range t.charges {
+		if k := &t.charges[i]; k.open && k.cohort != 0 {
+			at[placeOf{k.cohort, k.host}]++
+		}
+	}
+	for p, n := range at {
+		if c.perHost > 0 && n >= c.perHost {
+			full[p.cohort]++
+		}
+	}
+	if !maps.Equal(at, c.at) || !maps.Equal(full, c.full) {
+		return fmt.Errorf("table: cohorts are %v, full %v; counted %v, %v", at, full, c.at, c.full)
+	}
+	return nil
+}
+
+// checkQuarantine compares each host's standing with its word and what is held against it.
+func (t *Table) checkQuarantine() error {
+	for i := range t.hosts {
+		h, k := &t.hosts[i], t.records[int32(i)]
+		if !h.live && k == nil {
+			continue
+		}
+		want := h.word
+		if want == Candidate && k != nil && k.out(t.now) {
+			want = Quarantined
+		}
+		if h.standing != want || !h.live {
+			return fmt.Errorf("table: host %q is %v by its word, held against it is %+v, and it stands as %v", h.id, h.word, k, h.standing)
+		}
+		if want == Quarantined && !k.asked && (t.wake > k.until || !slices.Contains(t.waiting, int32(i))) {
+			return fmt.Errorf("table: the quarantine of host %q is over at %v, and nobody looks before %v", h.id, k.until, t.wake)
+		}
+	}
+	return nil
 }

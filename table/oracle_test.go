@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +16,15 @@ type scan struct {
 	now     time.Duration
 	words   map[string]word // host id -> its newest word
 	charges map[Charge]open // of the table under test
+
+	placed   []placedAt // of cohorts
+	perHost  int        // of a cohort, within the window; 0: no rule
+	window   time.Duration
+	trusted  func(string) bool // not in quarantine
+	askable  func(string, PickOptions) bool
+	replicas int               // that are up
+	own      func(string) bool // of the share, by its own test
+	mixed    func(string) bool // in a group that labels do not tell apart
 }
 
 type word struct {
@@ -24,9 +34,16 @@ type word struct {
 }
 
 type open struct {
-	host string
-	ask  gate.Ask
-	mode gate.Mode
+	host   string
+	ask    gate.Ask
+	mode   gate.Mode
+	cohort Cohort
+}
+
+type placedAt struct {
+	host   string
+	cohort Cohort
+	at     time.Duration
 }
 
 func newScan(o Options) *scan {
@@ -61,13 +78,38 @@ func (s *scan) left(w word) (mem, free gate.Bytes, cpu int64, dims map[string]in
 	return mem, free, cpu, dims
 }
 
+func (s *scan) candidate(w word) bool {
+	return s.open(w) && s.trusted(w.Host)
+}
+
+func (s *scan) open(w word) bool {
+	return w.valid && w.Intake == Open && s.now-w.at < s.opts.Silent
+}
+
+// hasShare says whether a host has its share of a cohort by what was placed and is being asked.
+func (s *scan) hasShare(host string, c Cohort) bool {
+	n := 0
+	for _, p := range s.placed {
+		if p.host == host && p.cohort == c && s.now-p.at < s.window {
+			n++
+		}
+	}
+	for _, o := range s.charges {
+		if o.host == host && o.cohort == c {
+			n++
+		}
+	}
+	return c != 0 && s.perHost > 0 && n >= s.perHost
+}
+
+func (s *scan) labelled(w word, a gate.Ask) bool {
+	return !slices.ContainsFunc(a.Labels, func(l gate.Label) bool { return !slices.Contains(w.Labels, l) })
+}
+
 func (s *scan) fits(w word, a gate.Ask, o PickOptions) bool {
 	mem, _, _, dims := s.left(w)
-	ok := w.valid && w.Intake == Open && s.now-w.at < s.opts.Silent && mem >= gate.Need(a, w.Mode) &&
+	ok := s.candidate(w) && s.labelled(w, a) && mem >= gate.Need(a, w.Mode) &&
 		!slices.Contains(o.Exclude, w.Host) && (o.Require == "" || o.Require == w.Host)
-	for _, l := range a.Labels {
-		ok = ok && slices.Contains(w.Labels, l)
-	}
 	for _, d := range a.Dims {
 		declared := slices.ContainsFunc(w.Dims, func(x gate.Dim) bool { return x.Name == d.Name })
 		ok = ok && (d.N == 0 || declared && dims[d.Name] >= d.N)
@@ -80,10 +122,7 @@ func (s *scan) fits(w word, a gate.Ask, o PickOptions) bool {
 
 // could says whether a host that was heard and is open could hold an ask, were it empty.
 func (s *scan) could(w word, a gate.Ask) bool {
-	ok := w.valid && w.Intake == Open && s.now-w.at < s.opts.Silent && gate.Need(a, w.Mode) <= w.MaxAsk
-	for _, l := range a.Labels {
-		ok = ok && slices.Contains(w.Labels, l)
-	}
+	ok := s.candidate(w) && s.labelled(w, a) && gate.Need(a, w.Mode) <= w.MaxAsk
 	for _, name := range dimNames {
 		is := func(d gate.Dim) bool { return d.Name == name }
 		size := slices.IndexFunc(w.Limits, is)
@@ -130,30 +169,116 @@ func (s *scan) bucket(w word) int64 {
 	return b
 }
 
-// best returns the hosts of the best bucket that has one that fits.
+// best returns the hosts that may be picked: of the best two buckets that have one that fits,
+// those of the own share in the better of them, or else all of the best bucket. Hosts with their
+// share of the cohort do not count while there are others.
 func (s *scan) best(now time.Duration, a gate.Ask, o PickOptions) []string {
 	s.now = max(s.now, now)
-	var ids []string
-	var top int64
-	for id, w := range s.words {
-		if !s.fits(w, a, o) {
-			continue
+	if o.Gross {
+		return s.last(a, o)
+	}
+	for _, c := range []Cohort{o.Cohort, 0} {
+		if o.Require != "" {
+			c = 0
 		}
-		b := s.bucket(w)
-		if ids == nil || b > top {
-			ids, top = nil, b
+		if w, ok := s.words[o.Prefer]; ok && s.fits(w, a, o) && !s.hasShare(o.Prefer, c) {
+			return []string{o.Prefer}
 		}
-		if b == top {
+		levels := map[int64][]string{} // bucket -> hosts that fit
+		for id, w := range s.words {
+			if s.fits(w, a, o) && !s.hasShare(id, c) {
+				levels[s.bucket(w)] = append(levels[s.bucket(w)], id)
+			}
+		}
+		order := slices.Sorted(maps.Keys(levels))
+		slices.Reverse(order)
+		if own := s.ownFirst(order, levels, a); own != nil {
+			return own
+		}
+		if len(order) > 0 {
+			return levels[order[0]]
+		}
+	}
+	return nil
+}
+
+// last returns the hosts that may be picked before a refusal: those with the most room by their
+// own word, those in quarantine when no other fits.
+func (s *scan) last(a gate.Ask, o PickOptions) (ids []string) {
+	charges, trusted := s.charges, s.trusted
+	defer func() { s.charges, s.trusted = charges, trusted }()
+	s.charges = nil
+	for range 2 {
+		if w, ok := s.words[o.Prefer]; ok && s.fits(w, a, o) {
+			return []string{o.Prefer}
+		}
+		var most int64
+		for id, w := range s.words {
+			room := s.net(w, charges).FloorMiB()
+			if !s.fits(w, a, o) || ids != nil && room < most {
+				continue
+			}
+			if ids == nil || room > most {
+				ids, most = nil, room
+			}
 			ids = append(ids, id)
 		}
+		if ids != nil {
+			return ids
+		}
+		s.trusted = func(id string) bool { return trusted(id) || s.askable(id, o) }
 	}
-	if slices.Contains(ids, o.Prefer) {
-		return []string{o.Prefer}
+	return nil
+}
+
+// net is the room of a host net of charges, as far below zero as the index looks.
+func (s *scan) net(w word, charges map[Charge]open) gate.Bytes {
+	left := w.Admittable
+	for _, c := range charges {
+		if c.host == w.Host {
+			left -= gate.Need(c.ask, c.mode)
+		}
 	}
-	if w, ok := s.words[o.Prefer]; ok && s.fits(w, a, o) {
-		return []string{o.Prefer}
+	return max(left, -gate.MiB)
+}
+
+// ownFirst returns the hosts of the own share that come before those of the best bucket.
+func (s *scan) ownFirst(order []int64, levels map[int64][]string, a gate.Ask) []string {
+	if s.replicas < 2 {
+		return nil
 	}
-	return ids
+	passed := 0
+	for i, b := range order {
+		own := slices.DeleteFunc(slices.Clone(levels[b]), func(id string) bool { return !s.own(id) })
+		switch {
+		case len(own) > 0 && passed < 2:
+			return own
+		case len(own) > 0:
+			return levels[s.top(order, a)]
+		case i > 0 || 2*s.others(b, a) >= s.replicas:
+			passed++
+		}
+	}
+	return nil
+}
+
+// top is the best bucket that counts.
+func (s *scan) top(order []int64, a gate.Ask) int64 {
+	if 2*s.others(order[0], a) < s.replicas {
+		return order[1]
+	}
+	return order[0]
+}
+
+// others counts the hosts in a bucket that are other replicas' and carry the labels.
+func (s *scan) others(b int64, a gate.Ask) (n int) {
+	for id, w := range s.words {
+		ask := gate.Ask{Labels: a.Labels}
+		if !s.own(id) && s.bucket(w) == b && (s.candidate(w) && s.labelled(w, ask) || s.mixed(id)) {
+			n++
+		}
+	}
+	return n
 }
 
 // tape turns fuzzed bytes into choices; an exhausted tape answers zero.
@@ -178,7 +303,20 @@ type rig struct {
 	charges []Charge
 }
 
-func newRig(t testing.TB, o Options) *rig { return &rig{t: t, table: New(o), scan: newScan(o)} }
+func newRig(t testing.TB, o Options) *rig {
+	r := &rig{t: t, table: New(o), scan: newScan(o)}
+	r.scan.own = func(id string) bool { return r.table.hosts[r.table.byID[id]].own }
+	r.scan.trusted = func(id string) bool { c, _ := r.table.Quarantined(id, r.now); return c == Trusted }
+	r.scan.askable = func(id string, o PickOptions) bool {
+		i, ok := r.table.byID[id]
+		return ok && r.table.askable(i, &query{lenient: true, opts: &o})
+	}
+	r.scan.mixed = func(id string) bool {
+		s := r.table.spots[r.table.byID[id]]
+		return s.indexed() && r.table.groups[s.group].mixed
+	}
+	return r
+}
 
 var (
 	zones    = []gate.Label{{Name: "zone", Value: "a"}, {Name: "zone", Value: "b"}, {Name: "gpu", Value: "yes"}}
@@ -213,7 +351,7 @@ func (r *rig) verdict(p *tape) Verdict {
 
 func (r *rig) ask(p *tape) (gate.Ask, PickOptions) {
 	a := gate.Ask{Memory: gate.Bytes(p.n(9)) * 900 * gate.MiB, CPUMilli: int64(p.n(3)) * 500, Stateful: p.n(3) == 0, Rule: gate.DefaultReserveRule()}
-	o := PickOptions{Rand: uint64(p.n(256))}
+	o := PickOptions{Rand: uint64(p.n(256)), Cohort: Cohort(p.n(3)), Gross: p.n(6) == 5, HeardSince: r.now - time.Duration(p.n(4))*time.Second}
 	switch p.n(10) {
 	case 0:
 		a.Labels = zones[:1]
@@ -232,7 +370,17 @@ func (r *rig) ask(p *tape) (gate.Ask, PickOptions) {
 // step does one thing to both tables and compares.
 func (r *rig) step(p *tape) {
 	r.t.Helper()
-	switch p.n(8) {
+	switch p.n(10) {
+	case 8:
+		r.trouble(p)
+	case 9:
+		if p.n(8) == 0 {
+			r.scan.perHost, r.scan.window = p.n(4), time.Duration(p.n(40))*time.Second
+			r.table.SetCohortRule(r.scan.perHost, r.scan.window)
+			r.forgetPlaced()
+			break
+		}
+		r.place(p)
 	case 0, 1, 2:
 		v := r.verdict(p)
 		at := max(r.now-time.Duration(p.n(3))*time.Second, 0)
@@ -245,6 +393,10 @@ func (r *rig) step(p *tape) {
 			r.uncharge(p.n(len(r.charges)))
 		}
 	case 5:
+		if p.n(3) == 0 {
+			r.replicas(p.n(4))
+			break
+		}
 		r.forget(fmt.Sprintf("h%d", p.n(9)))
 	case 6:
 		a, o := r.ask(p)
@@ -281,9 +433,9 @@ func (r *rig) pick(a gate.Ask, o PickOptions, charge bool) {
 	}
 	r.explain(a, o, ok)
 	if ok && charge {
-		c := r.table.Charge(got.Ref, &a)
+		c := r.table.Charge(got.Ref, &a, o.Cohort)
 		r.charges = append(r.charges, c)
-		r.scan.charges[c] = open{host: got.Host, ask: a, mode: r.scan.words[got.Host].Mode}
+		r.scan.charges[c] = open{host: got.Host, ask: a, mode: r.scan.words[got.Host].Mode, cohort: o.Cohort}
 	}
 }
 
@@ -306,6 +458,38 @@ func (r *rig) explain(a gate.Ask, o PickOptions, picked bool) {
 	}
 }
 
+// trouble says that a host did or did not do what it promised.
+func (r *rig) trouble(p *tape) {
+	ref, _ := r.table.Lookup(fmt.Sprintf("h%d", p.n(9)))
+	say := []func(Ref, time.Duration){r.table.Unanswered, r.table.Unanswered, r.table.Answered, r.table.BootFailed, r.table.Booted}[p.n(5)]
+	for range 1 + p.n(8) {
+		say(ref, r.now)
+	}
+	r.scan.now = max(r.scan.now, r.now)
+}
+
+// place turns a charge into a placement of its cohort.
+func (r *rig) place(p *tape) {
+	if len(r.charges) == 0 {
+		return
+	}
+	i := p.n(len(r.charges))
+	c := r.charges[i]
+	r.table.Place(c, r.now)
+	r.scan.now = max(r.scan.now, r.now)
+	if o := r.scan.charges[c]; r.scan.perHost > 0 {
+		r.scan.placed = append(r.scan.placed, placedAt{o.host, o.cohort, r.scan.now})
+	}
+	r.uncharge(i)
+}
+
+// forgetPlaced drops what a former rule has let go of.
+func (r *rig) forgetPlaced() {
+	s := r.scan
+	s.now = max(s.now, r.now)
+	s.placed = slices.DeleteFunc(s.placed, func(p placedAt) bool { return s.perHost == 0 || s.now-p.at >= s.window })
+}
+
 func (r *rig) uncharge(i int) {
 	c := r.charges[i]
 	r.charges = slices.Delete(r.charges, i, i+1)
@@ -315,13 +499,24 @@ func (r *rig) uncharge(i int) {
 	delete(r.scan.charges, c)
 }
 
+// replicas says that so many others are up, besides the own.
+func (r *rig) replicas(others int) {
+	r.table.SetReplicas("r1", []string{"r1", "r2", "r3", "r4"}[:others+1])
+	r.scan.replicas = others + 1
+}
+
 func (r *rig) forget(id string) {
 	r.table.Forget(id)
 	delete(r.scan.words, id)
 	for c, o := range r.scan.charges {
 		if o.host == id {
-			o.host = "" // what comes under this name later is another host
+			o.host = "gone" // what comes under this name later is another host
 			r.scan.charges[c] = o
+		}
+	}
+	for i := range r.scan.placed {
+		if r.scan.placed[i].host == id {
+			r.scan.placed[i].host = "gone"
 		}
 	}
 }
@@ -332,7 +527,7 @@ func FuzzPickEqualsScan(f *testing.F) {
 	f.Add([]byte{1, 2, 1, 1, 5, 11, 11, 1, 0, 3, 1, 2, 3, 39, 3, 39, 7, 1, 1, 1, 1, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := tape(data)
-		r := newRig(t, Options{Strategy: Strategy(p.n(2)), Buckets: 64})
+		r := newRig(t, Options{Strategy: Strategy(p.n(2)), Buckets: 64, groups: 5 + p.n(2)*20})
 		for len(p) > 0 {
 			r.step(&p)
 		}
@@ -347,7 +542,7 @@ func TestPickEqualsScan(t *testing.T) {
 		for i := range p {
 			p[i] = byte(q.next())
 		}
-		r := newRig(t, Options{Strategy: Strategy(seed % 2), BucketWidth: int64(1+seed%3) * 300, Buckets: 32})
+		r := newRig(t, Options{Strategy: Strategy(seed % 2), BucketWidth: int64(1+seed%3) * 300, Buckets: 32, groups: 5 + int(seed%4)*10})
 		for len(p) > 0 {
 			r.step(&p)
 		}

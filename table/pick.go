@@ -18,6 +18,10 @@ type PickOptions struct {
 	// pick before a refusal: a reserve that was lost on the way fills nothing, and the host
 	// that is asked has the last word. It reads every host.
 	Gross bool
+	// HeardSince, with Gross, is when the sweep before that pick began: a quarantined host that
+	// spoke since may be asked, if no other can.
+	HeardSince time.Duration
+	Cohort     Cohort // of the ask; the same is given to Charge
 }
 
 // Choice is the host to ask, and what the ask needs of it.
@@ -33,10 +37,20 @@ type query struct {
 	opts *PickOptions
 	need [2]int32 // by mode, whole MiB
 	rand uint64
+
+	marks   uint64 // of the labels and dimensions that it wants
+	lenient bool   // hosts in quarantine may be asked, too
+	cohort  Cohort // while its rule holds
+	looks   int    // hosts that may still be passed over for it
 }
 
 func newQuery(a *gate.Ask, o *PickOptions) query {
-	q := query{ask: a, opts: o, rand: o.Rand}
+	q := query{ask: a, opts: o, rand: o.Rand, marks: marksOf(a.Labels)}
+	for _, d := range a.Dims {
+		if d.N > 0 && d.Name != gate.SandboxDim {
+			q.marks |= markOf(d.Name)
+		}
+	}
 	q.need[gate.Committed] = needMiB(a, gate.Committed)
 	q.need[gate.WorkingSet] = q.need[gate.Committed]
 	if !a.Stateful {
@@ -57,10 +71,7 @@ func needMiB(a *gate.Ask, m gate.Mode) int32 {
 // next steps the pick's own random sequence (splitmix64).
 func (q *query) next() uint64 {
 	q.rand += 0x9e3779b97f4a7c15
-	z := q.rand
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
+	return mix(q.rand)
 }
 
 func (q *query) below(n int) int {
@@ -74,23 +85,48 @@ func (t *Table) Pick(now time.Duration, a *gate.Ask, o *PickOptions) (Choice, bo
 	t.advance(now)
 	q := newQuery(a, o)
 	if o.Require != "" {
+		q.lenient = o.Gross
 		return t.pickNamed(o.Require, &q)
-	}
-	if o.Prefer != "" {
-		if c, ok := t.pickNamed(o.Prefer, &q); ok {
-			return c, true
-		}
 	}
 	i := none
 	if o.Gross {
-		i = t.searchGross(&q)
+		i = t.lastResort(&q)
 	} else {
-		i = t.search(&q)
+		q.cohort, q.looks = t.crowded(o.Cohort), mostLooks
+		if i = t.best(&q); q.cohort != 0 && (i == none || q.looks <= 0) {
+			q.cohort = 0 // the rule yields
+			i = t.best(&q)
+		}
 	}
 	if i == none {
 		return Choice{}, false
 	}
 	return t.choice(i, &q), true
+}
+
+// best returns the host that is preferred, if it takes the ask, or else the best that does.
+func (t *Table) best(q *query) int32 {
+	if i, ok := t.byID[q.opts.Prefer]; ok && q.opts.Prefer != "" {
+		if why, _ := t.judge(i, q); why == Candidate && !t.hasShare(i, q) {
+			return i
+		}
+	}
+	return t.search(q)
+}
+
+// lastResort is the pick before a refusal.
+func (t *Table) lastResort(q *query) int32 {
+	if i, ok := t.byID[q.opts.Prefer]; ok && q.opts.Prefer != "" {
+		if why, _ := t.judge(i, q); why == Candidate {
+			return i
+		}
+	}
+	i := t.searchGross(q)
+	if i == none && len(t.records) > 0 {
+		q.lenient = true
+		i = t.searchGross(q)
+	}
+	return i
 }
 
 // searchGross returns the host with the most room among those that may have some.
@@ -123,23 +159,24 @@ func (t *Table) choice(i int32, q *query) Choice {
 	return Choice{Host: h.id, Ref: Ref{index: i, gen: h.gen}, Need: gate.FromMiB(int64(q.need[h.mode]))}
 }
 
-// search goes down the buckets from the best, all groups abreast, until a host takes the ask.
-func (t *Table) search(q *query) int32 {
+// find goes down the buckets from below the upper bound to the lower one, all groups of one
+// side abreast, until a host takes the ask, and returns it and its bucket.
+func (t *Table) find(q *query, side who, from, below int32) (found, bucket int32) {
 	var at [maxGroups]int32 // each group's best bucket that may still have a host
 	for i, g := range t.groups {
 		at[i] = none
-		if g.mixed || carries(g.labels, q.ask.Labels) {
-			at[i] = g.bestBucket(g.buckets(), q.need[g.mode])
+		if side.has(g.own) && g.mayTake(q) {
+			at[i] = g.bestBucket(min(below, g.buckets()), q.need[g.mode])
 		}
 	}
 	for {
 		i := t.lead(at[:len(t.groups)], q)
-		if i < 0 {
-			return none
+		if i < 0 || at[i] < from {
+			return none, none
 		}
 		g := t.groups[i]
 		if found := t.sample(g, g.heaps[at[i]], q); found != none {
-			return found
+			return found, at[i]
 		}
 		at[i] = g.bestBucket(at[i], q.need[g.mode])
 	}
@@ -147,18 +184,26 @@ func (t *Table) search(q *query) int32 {
 
 // lead returns the group with the highest bucket; among equals, at random by their hosts.
 func (t *Table) lead(at []int32, q *query) int {
-	lead, hosts := -1, 0
+	top, lead, hosts, equals := none, -1, 0, 0
 	for i, b := range at {
-		if b == none || lead >= 0 && b < at[lead] {
+		if b == none || b < top {
 			continue
 		}
-		n := len(t.groups[i].heaps[b])
-		if lead < 0 || b > at[lead] {
-			lead, hosts = i, n
-			continue
+		if b > top {
+			top, lead, hosts, equals = b, i, 0, 0
 		}
-		if hosts += n; q.below(hosts) < n {
-			lead = i
+		equals++
+		hosts += len(t.groups[i].heaps[b])
+	}
+	if equals < 2 {
+		return lead
+	}
+	n := q.below(hosts)
+	for i, b := range at {
+		if b == top {
+			if n -= len(t.groups[i].heaps[b]); n < 0 {
+				return i
+			}
 		}
 	}
 	return lead
@@ -196,11 +241,12 @@ func (t *Table) walk(g *group, heap []entry, i int, q *query) int32 {
 
 // takes asks a candidate with enough memory for the rest.
 func (t *Table) takes(g *group, i int32, q *query) bool {
-	if len(q.opts.Exclude) == 0 && len(q.ask.Dims) == 0 && !g.mixed && !t.slotted {
-		return true
+	if len(q.opts.Exclude) > 0 || len(q.ask.Dims) > 0 || g.mixed || t.slotted {
+		if why, _ := t.judge(i, q); why != Candidate {
+			return false
+		}
 	}
-	why, _ := t.judge(i, q)
-	return why == Candidate
+	return !t.hasShare(i, q)
 }
 
 // judge says why a host cannot take the ask, Candidate if it can: the first reason in the order
@@ -208,7 +254,7 @@ func (t *Table) takes(g *group, i int32, q *query) bool {
 func (t *Table) judge(i int32, q *query) (Reason, string) {
 	h := &t.hosts[i]
 	switch {
-	case h.standing != Candidate:
+	case h.standing != Candidate && !(h.standing == Quarantined && t.askable(i, q)):
 		return h.standing, ""
 	case len(q.opts.Exclude) > 0 && slices.Contains(q.opts.Exclude, h.id):
 		return Excluded, ""

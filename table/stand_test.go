@@ -91,7 +91,7 @@ func TestPickStandAmongEquals(t *testing.T) {
 	small := stateful(gate.GiB)
 	for i := range 9 {
 		r, _ := tb.Lookup(fmt.Sprint("h", i))
-		tb.Charge(r, &small)
+		tb.Charge(r, &small, 0)
 	}
 	if got, _ := tb.PickStand(&a, "", 0); got != "h9" {
 		t.Errorf("%s, and all others are being asked", got)

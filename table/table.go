@@ -5,20 +5,34 @@
 // agent that is asked has the last word. It does not compute what a host may promise
 // (admittable is the agent's own number), knows no pool, no quota and no ticket.
 //
+//	who   = heard within 30 s, its intake open, in no quarantine
 //	fits  = ⌊admittable − Σ this replica's unanswered reserves⌋ ≥ need, every hard dimension
-//	        likewise, labels match, the newest word is younger than 30 s, the intake is open
+//	        likewise, labels match
 //	score = 0.6 × free cores + 0.3 × free GiB + 5 if stream-restore, both net of the same
-//	pick  = any host of the best bucket of scores that has one that fits
+//	pick  = of the best two buckets of scores that have a host that fits, one of this replica's
+//	        own share of the hosts; else any that fits of the best one. Hosts with their
+//	        share of the ask's cohort come only when no other fits
 //
 // Worked: the essay's host with 11.8 free cores and 28,588 MiB free scores 7.08 + 8.37 + 5 =
 // 20.45, the bucket 68 of width 0.3. Its admittable of 25,600 MiB takes 25 stateless sandboxes
 // of 4 GiB, charged 1,024 each; the 26th is refused. It takes 6 stateful ones, charged in full.
 //
-// The index: hosts of one mode and one set of labels are a group; a group keeps one max-heap of
+// The index: hosts of one mode, share, set of labels and set of dimensions that they have
+// something left of are a group; a group keeps one max-heap of
 // rooms for each bucket of scores, and a tree of the heaps' maxima. The best bucket with room is
 // found in log₂(buckets) steps, also on a full fleet; a host in it by a few random probes, else
-// by a walk from the heap's top. A verdict, charge or release moves one host. Asks with hard
-// dimensions walk past hosts that have the memory and not the dimension.
+// by a walk from the heap's top. A verdict, charge or release moves one host.
+//
+// The bound: a pick is at most four descents of the trees of as many groups as there are, 256 at
+// most, and a walk past the hosts that have the memory and cannot take the ask. These are: those
+// excluded, a handful; those with their share of the cohort, 512 at most; those with less of a
+// dimension than an ask for two or more of it, in its groups alone (one of it is never in the
+// way); and, with more kinds of hosts than groups, those of the mixed groups whose labels or
+// dimensions do not match. A host without a sandbox slot is in nobody's way.
+//
+// The quantities are whole MiB: a host's room is rounded down and a need up, and ⌊x⌋ ≥ ⌈y⌉ says
+// x ≥ y, so that rounding never offers what does not fit; what it withholds is less than the
+// host's last MiB.
 //
 // A Table has one owner: not safe for concurrent use. Time is the owner's monotonic clock.
 package table
@@ -49,6 +63,8 @@ type Options struct {
 	BucketWidth int64         // of the score, in thousandths; 300: one GiB, or half a core
 	Buckets     int           // of scores, a power of two; 4,096; the last holds whatever scores higher
 	Strategy    Strategy
+
+	groups int // fewer than maxGroups, for tests
 }
 
 func (o Options) withDefaults() Options {
@@ -60,6 +76,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.BucketWidth <= 0 {
 		o.BucketWidth = 300
+	}
+	if o.groups <= 0 {
+		o.groups = maxGroups
 	}
 	if o.Buckets <= 0 {
 		o.Buckets = 4096
@@ -87,6 +106,16 @@ type Table struct {
 	charges []charge
 	idle    []int32 // charges to be used again
 	stats   Stats
+
+	self     string   // this replica, "" without a share
+	replicas []string // that are up, sorted; nil: no share, every host is own
+	uneven   bool     // hosts came or went since the shares were made
+
+	cohorts cohorts
+	records map[int32]*record // host's place -> what is held against it, where anything is
+	waiting []int32           // hosts whose quarantine ends by itself
+	wake    time.Duration     // when the first of them does, unless it was lifted
+
 	slotted bool // some host has declared sandbox slots, of which every ask takes one
 }
 
@@ -102,16 +131,21 @@ type host struct {
 	id   string
 	gen  uint32 // rises when the place is used for another host
 	live bool
+	own  bool // of this replica's share
 
 	heard                 bool // since this table began
 	standing              Reason
-	intake                Intake
+	word                  Reason // the standing by its own word alone, and the operator's
+	intake                Intake // its own word
+	muted                 bool   // it cannot be asked now, whatever it said; see Mute
+	ordered               Intake // the operator's, which stands above it
 	mode                  gate.Mode
 	stream                bool
 	setAside              bool // memory, for a waiter
 	incarnation, sequence int64
 	receivedAt            time.Duration
-	prev, next            int32 // in the order of receivedAt
+	spokeAt               time.Duration // when it last said this, or the same again
+	prev, next            int32         // in the order of receivedAt
 
 	admittable, free, maxAsk gate.Bytes
 	cpuFree                  int64
@@ -137,7 +171,10 @@ type Ref struct {
 
 // New makes an empty table: nobody is a candidate before it was heard.
 func New(o Options) *Table {
-	return &Table{opts: o.withDefaults(), byID: map[string]int32{}, oldest: none, newest: none}
+	return &Table{
+		opts: o.withDefaults(), byID: map[string]int32{}, oldest: none, newest: none,
+		cohorts: cohorts{at: map[placeOf]int32{}, full: map[Cohort]int32{}}, records: map[int32]*record{},
+	}
 }
 
 // Len counts the registered hosts.
@@ -199,6 +236,8 @@ func (t *Table) Forget(id string) bool {
 	h := &t.hosts[i]
 	t.counts[h.standing]--
 	delete(t.byID, id)
+	t.uneven = true
+	delete(t.records, i)
 	*h = host{gen: h.gen + 1, prev: none, next: none}
 	t.spots[i] = spot{group: none, bucket: none}
 	t.spare = append(t.spare, i)
@@ -215,8 +254,9 @@ func (t *Table) add(id string) int32 {
 		t.spots = append(t.spots, spot{group: none, bucket: none})
 	}
 	h := &t.hosts[i]
-	*h = host{id: id, gen: h.gen, live: true, standing: Unheard, prev: none, next: none}
+	*h = host{id: id, gen: h.gen, live: true, own: t.ownsNew(id), standing: Unheard, word: Unheard, prev: none, next: none}
 	t.counts[Unheard]++
 	t.byID[id] = i
+	t.uneven = true
 	return i
 }

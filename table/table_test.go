@@ -49,7 +49,7 @@ func fill(t testing.TB, tb *Table, a gate.Ask) int {
 		if !ok {
 			return n
 		}
-		tb.Charge(c.Ref, &a)
+		tb.Charge(c.Ref, &a, 0)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestTrap1CheckThenReserve(t *testing.T) {
 	if !ok {
 		t.Fatal("the last room is not offered")
 	}
-	held := one.Charge(first.Ref, &a)
+	held := one.Charge(first.Ref, &a, 0)
 	if _, ok := one.Pick(0, &a, &PickOptions{}); ok {
 		t.Error("one replica offers the same room twice")
 	}
@@ -416,7 +416,7 @@ func TestChargesCountInDimensionsAndScore(t *testing.T) {
 		if !ok {
 			t.Fatalf("%d of 8", n)
 		}
-		tb.Charge(c.Ref, &ask)
+		tb.Charge(c.Ref, &ask, 0)
 		hosts[c.Host]++
 		if n == 5 && (hosts["a"] != 3 || hosts["b"] != 3) {
 			t.Errorf("not spread: %v", hosts)
@@ -497,14 +497,14 @@ func TestManyLabels(t *testing.T) {
 func TestForget(t *testing.T) {
 	tb, a := with(t, Options{}, plain("a", 8*gate.GiB)), stateless(gate.GiB)
 	c, _ := tb.Pick(0, &a, &PickOptions{})
-	held := tb.Charge(c.Ref, &a)
+	held := tb.Charge(c.Ref, &a, 0)
 	if !tb.Forget("a") || tb.Forget("a") || tb.Len() != 0 {
 		t.Error("forgotten exactly once")
 	}
 	v := plain("b", 8*gate.GiB)
 	v.Labels = zones[:1]
 	tb.Observe(&v, 0)
-	if tb.Charge(c.Ref, &a) != (Charge{}) || !tb.Uncharge(held) {
+	if tb.Charge(c.Ref, &a, 0) != (Charge{}) || !tb.Uncharge(held) {
 		t.Error("a stale ref charges another host, or its charge does not end")
 	}
 	if err := tb.CheckInvariants(); err != nil {
@@ -552,7 +552,7 @@ func TestHotPathsAllocateNothing(t *testing.T) {
 		v := &words[n%500]
 		v.Sequence++
 		tb.Observe(v, 0)
-		tb.Uncharge(tb.Charge(c.Ref, &a))
+		tb.Uncharge(tb.Charge(c.Ref, &a, 0))
 	}
 	for range 2000 {
 		op()
@@ -583,7 +583,7 @@ func BenchmarkPickChargeUncharge(b *testing.B) {
 			for b.Loop() {
 				n++
 				c, _ := tb.Pick(0, &a, &PickOptions{Rand: n})
-				tb.Uncharge(tb.Charge(c.Ref, &a))
+				tb.Uncharge(tb.Charge(c.Ref, &a, 0))
 			}
 		})
 	}

@@ -18,18 +18,19 @@ const (
 	Invalid                 // its newest word cannot be true
 	Draining
 	Cordoned
-	Pressure  // its valve is shut
-	Excluded  // the caller asked to leave it out
-	Labels    // it does not carry what the ask wants
-	NoRoom    // too little memory
-	Dimension // too little of a hard dimension, which is named
+	Pressure    // its valve is shut
+	Quarantined // it did not do what it promised
+	Excluded    // the caller asked to leave it out
+	Labels      // it does not carry what the ask wants
+	NoRoom      // too little memory
+	Dimension   // too little of a hard dimension, which is named
 
 	reasons = iota
 )
 
 var reasonWords = [reasons]string{
 	"candidate", "unheard", "silent", "invalid", "draining", "cordoned",
-	"pressure", "excluded", "labels", "no_room", "dimension",
+	"pressure", "quarantined", "excluded", "labels", "no_room", "dimension",
 }
 
 // String returns the word of logs, metrics and bodies.
@@ -78,6 +79,7 @@ func (y *Tally) Map() map[string]int {
 func (t *Table) Explain(now time.Duration, a *gate.Ask, o *PickOptions, ids int) Tally {
 	t.advance(now)
 	q := newQuery(a, o)
+	q.lenient = o.Gross
 	if o.Require != "" {
 		var y Tally
 		if i, ok := t.byID[o.Require]; ok {
@@ -165,12 +167,13 @@ func (h *host) most(name string) int64 {
 	return 0
 }
 
-// Promising appends up to n hosts to dst that are heard, open and labelled for the ask, those
-// with the most room first: whom to ask before a refusal leaves, since their newest word may
+// Promising appends up to n hosts to dst that are heard, open and labelled for the ask, in
+// quarantine or not, those with the most room first: whom to ask before a refusal leaves, since their newest word may
 // not have arrived yet.
 func (t *Table) Promising(now time.Duration, a *gate.Ask, o *PickOptions, dst []Choice, n int) []Choice {
 	t.advance(now)
 	q, start := newQuery(a, o), len(dst)
+	q.lenient = true
 	for i := range t.hosts {
 		if !t.hosts[i].live {
 			continue

@@ -91,9 +91,16 @@ func (t *Table) Observe(v *Verdict, receivedAt time.Duration) (bool, error) {
 		i = t.add(v.Host)
 	}
 	h := &t.hosts[i]
-	if h.heard && cmp.Or(cmp.Compare(v.Incarnation, h.incarnation), cmp.Compare(v.Sequence, h.sequence)) <= 0 {
+	newer := cmp.Or(cmp.Compare(v.Incarnation, h.incarnation), cmp.Compare(v.Sequence, h.sequence))
+	if h.heard && newer <= 0 && !(newer == 0 && h.muted) { // what it says again on a new connection is its newest word
+		if newer == 0 {
+			h.spokeAt = max(h.spokeAt, receivedAt) // it was asked, and has nothing new to say
+		}
 		t.stats.Ignored++
 		return false, nil
+	}
+	if v.Incarnation > h.incarnation {
+		delete(t.records, i) // another life of the agent: it starts anew
 	}
 	h.incarnation, h.sequence = v.Incarnation, v.Sequence
 	err := v.check()
@@ -107,7 +114,7 @@ func (t *Table) Observe(v *Verdict, receivedAt time.Duration) (bool, error) {
 	if err == nil {
 		t.join(i, v.Labels)
 	}
-	t.heardFrom(i, receivedAt, standingOf(h.intake, err))
+	t.heardFrom(i, receivedAt, standingOf(h.strictest(), err))
 	return err == nil, err
 }
 
@@ -144,7 +151,8 @@ func (h *host) declares(dims []gate.Dim) bool {
 
 // heardFrom gives a host its standing and its place in the order of receipt.
 func (t *Table) heardFrom(i int32, at time.Duration, standing Reason) {
-	t.hosts[i].heard = true
+	h := &t.hosts[i]
+	h.heard, h.muted, h.spokeAt = true, false, max(h.spokeAt, at)
 	t.stand(i, standing)
 	t.unlink(i)
 	t.link(i, at)
@@ -152,11 +160,10 @@ func (t *Table) heardFrom(i int32, at time.Duration, standing Reason) {
 	t.advance(max(at, t.now))
 }
 
-func (t *Table) stand(i int32, standing Reason) {
-	h := &t.hosts[i]
-	t.counts[h.standing]--
-	h.standing = standing
-	t.counts[standing]++
+// stand gives a host the standing that its word makes.
+func (t *Table) stand(i int32, word Reason) {
+	t.hosts[i].word = word
+	t.restand(i)
 }
 
 // link puts a host into the order of receipt, searched from its newest end: words of different
@@ -202,6 +209,8 @@ func (t *Table) unlink(i int32) {
 // silent host last said makes it look ever better beside the living, so it is out at once.
 func (t *Table) advance(now time.Duration) {
 	t.now = max(t.now, now)
+	t.trials()
+	t.cohorts.expire(t.now)
 	for t.oldest != none && t.now-t.hosts[t.oldest].receivedAt >= t.opts.Silent {
 		i := t.oldest
 		t.unlink(i)

@@ -22,7 +22,8 @@ type Client struct {
 type Start struct {
 	ID       string // of the admission
 	Epoch    int64
-	MemoryMB int64 // configured size: the limit to boot with
+	MemoryMB int64  // configured size: the limit to boot with
+	Waiver   string // shadow or bypass: what let it in without a ticket
 
 	conn    *conn
 	stopped chan struct{}
@@ -33,11 +34,15 @@ type Start struct {
 // Redeem gives the ticket up for a charge, and returns when a boot may begin. A refusal is
 // an *api.Refusal: not now (503) leaves the ticket good, attempt may place it elsewhere.
 func (c Client) Redeem(ctx context.Context, ticket string) (*Start, error) {
+	return c.begin(ctx, Request{Op: OpRedeem, Ticket: ticket})
+}
+
+func (c Client) begin(ctx context.Context, q Request) (*Start, error) {
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, err := redeem(ctx, conn, ticket)
+	s, err := redeem(ctx, conn, q)
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -45,10 +50,10 @@ func (c Client) Redeem(ctx context.Context, ticket string) (*Start, error) {
 	return s, nil
 }
 
-func redeem(ctx context.Context, conn *conn, ticket string) (*Start, error) {
+func redeem(ctx context.Context, conn *conn, q Request) (*Start, error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	if err := conn.send(Request{Op: OpRedeem, Ticket: ticket}); err != nil {
+	if err := conn.send(q); err != nil {
 		return nil, err
 	}
 	for {
@@ -64,7 +69,7 @@ func redeem(ctx context.Context, conn *conn, ticket string) (*Start, error) {
 		}
 		if r.Event == EvStart {
 			s := &Start{
-				ID: r.ID, Epoch: r.Epoch, MemoryMB: r.MemoryMB, conn: conn,
+				ID: r.ID, Epoch: r.Epoch, MemoryMB: r.MemoryMB, Waiver: r.Waiver, conn: conn,
 				stopped: make(chan struct{}), replies: make(chan Reply, 1), asking: make(chan struct{}, 1),
 			}
 			go s.listen()
@@ -163,6 +168,10 @@ func (s *Start) answer(q Request, want string) error {
 // stderr until it ends. When ctx ends, the sandbox is stopped. signals are passed on to it.
 // A detached command is left to itself once it runs; its Exit is Unknown.
 func (c Client) Run(ctx context.Context, ticket string, cmd Command, stdout, stderr io.Writer, signals <-chan int) (Exit, error) {
+	return c.run(ctx, Request{Op: OpRun, Ticket: ticket, Command: &cmd}, stdout, stderr, signals)
+}
+
+func (c Client) run(ctx context.Context, q Request, stdout, stderr io.Writer, signals <-chan int) (Exit, error) {
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return Exit{}, err
@@ -172,8 +181,8 @@ func (c Client) Run(ctx context.Context, ticket string, cmd Command, stdout, std
 	defer stop()
 	over := make(chan struct{})
 	defer close(over)
-	r := run{conn: conn, detach: cmd.Detach, stdout: stdout, stderr: stderr}
-	if err = conn.send(Request{Op: OpRun, Ticket: ticket, Command: &cmd}); err == nil {
+	r := run{conn: conn, detach: q.Command.Detach, stdout: stdout, stderr: stderr}
+	if err = conn.send(q); err == nil {
 		go conn.forward(signals, over)
 		err = r.follow()
 	}

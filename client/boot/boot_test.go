@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -388,5 +389,101 @@ func TestCommandIsPlainJSON(t *testing.T) {
 	want := boot.Command{Argv: []string{"sh", "-c", "x"}, Env: []string{"A=1"}, Dir: "/", Detach: true}
 	if err != nil || !reflect.DeepEqual(*q.Command, want) {
 		t.Errorf("%+v %v", q.Command, err)
+	}
+}
+
+// The host gate alone: a node daemon asks the agent of its own machine, and nobody else.
+func ExampleClient_Reserve() {
+	ctx := context.Background()
+	agent := boot.Client{Socket: "/var/lib/plimsoll/agent.sock"}
+
+	// 1. Reserve: is there room for one more here? This host alone says so.
+	place, err := agent.Reserve(ctx, boot.Ask{MemoryMB: 4096, CPU: 2, Class: "runner", Key: "job-4711"})
+	var no *boot.Denied
+	if errors.As(err, &no) {
+		// Not a failure: tell your scheduler to try another node, or this one later.
+		fmt.Println(no.Code, "needs", no.NeedMB, "MiB of", no.AdmittableMB, "again in", no.RetryAfter)
+		return
+	}
+	if err != nil {
+		return // the agent is not there: this machine boots nothing
+	}
+
+	// 2. Redeem: the reservation becomes a charge, and a boot may begin. A slow image pull goes
+	// before this: Renew keeps the reservation meanwhile, Release gives it back.
+	start, err := agent.Redeem(ctx, place.Ticket)
+	if err != nil {
+		return
+	}
+	defer start.Close() // before Track it gives everything back
+
+	// 3. Track: name the process that you booted, with start.MemoryMB as its limit.
+	pid := 4711
+	if err := start.Track(ctx, pid); err != nil {
+		return // and end the sandbox: it is not charged
+	}
+
+	// 4. Done, if you like to wait for it; the agent sees the end of the process by itself.
+	<-start.Stopped()
+}
+
+func TestReserve(t *testing.T) {
+	c := agent(t, func(c *conversation) {
+		switch q := c.hear(); {
+		case q.Op == boot.OpReserve && q.Ask.MemoryMB == 4096 && q.Ask.Dims["gpus"] == 1:
+			c.say(boot.Reply{Event: boot.EvReserved, ID: "local:x", Epoch: 1, Ticket: "plm1.x", Host: "h", MemoryMB: 4096, NeedMB: 1024, ExpiresInMS: 60000})
+		case q.Op == boot.OpRenew && q.Ticket == "plm1.x":
+			c.say(boot.Reply{Event: boot.EvReserved, ID: "local:x", Ticket: "plm1.y"})
+		case q.Op == boot.OpRelease && q.Ticket == "plm1.y":
+			c.say(boot.Reply{Event: boot.EvReleased})
+		default:
+			t.Errorf("asked %+v", q)
+		}
+	})
+	got, err := c.Reserve(t.Context(), boot.Ask{MemoryMB: 4096, Dims: map[string]int64{"gpus": 1}})
+	want := boot.Reservation{ID: "local:x", Epoch: 1, Ticket: "plm1.x", Host: "h", MemoryMB: 4096, NeedMB: 1024, ExpiresIn: time.Minute}
+	if err != nil || got != want {
+		t.Errorf("reserved %+v, %v", got, err)
+	}
+	if got, err = c.Renew(t.Context(), got.Ticket); err != nil || got.Ticket != "plm1.y" {
+		t.Errorf("renewed %+v, %v", got, err)
+	}
+	if err := c.Release(t.Context(), got.Ticket); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReserveEnds(t *testing.T) {
+	denied := boot.Reply{Event: boot.EvRefused, Code: api.NoCapacity, Detail: "why", NeedMB: 1024, AdmittableMB: 7, Intake: "open", RetryAfterMS: 1500}
+	for name, tt := range map[string]struct {
+		reply boot.Reply
+		is    error
+	}{
+		"denied":          {denied, api.NoCapacity},
+		"a strange event": {boot.Reply{Event: "dance"}, nil},
+		"gone":            {boot.Reply{}, boot.ErrConnectionLost},
+	} {
+		c := agent(t, func(c *conversation) {
+			c.hear()
+			if tt.reply.Event != "" {
+				c.say(tt.reply)
+			}
+		})
+		_, err := c.Reserve(t.Context(), boot.Ask{MemoryMB: 1})
+		var no *boot.Denied
+		if err == nil || tt.is != nil && !errors.Is(err, tt.is) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if errors.As(err, &no) && (no.NeedMB != 1024 || no.AdmittableMB != 7 || no.Intake != "open" || no.RetryAfter != 1500*time.Millisecond) {
+			t.Errorf("%s: %+v", name, no)
+		}
+		if r, ok := api.AsRefusal(err); ok != (name == "denied") || ok && r.Detail != "why" {
+			t.Errorf("%s: refusal %v", name, r)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c := agent(t, func(c *conversation) { c.hear(); cancel(errors.New("bored")); c.hungUp() })
+	if err := c.Release(ctx, "x"); err == nil || err.Error() != "bored" {
+		t.Errorf("given up: %v", err)
 	}
 }

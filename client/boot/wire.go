@@ -11,6 +11,10 @@
 // the connection: when it closes, that is Done, so a booter that dies holds nothing. Where a
 // class says hold_on_exit, the same ticket starts its sandbox again, on a new connection,
 // when that has ended by itself.
+//
+// Where there is no replica, the host gate alone, the ticket is the agent's own: Reserve
+// asks it for one, and Renew and Release keep it or give it back. A reservation that nobody
+// redeems or renews lapses by itself, so a node daemon that dies holds nothing.
 package boot
 
 import (
@@ -22,11 +26,18 @@ import (
 
 // The operations.
 const (
-	OpRedeem = "redeem" // ticket
+	OpRedeem = "redeem" // ticket; under a bypass or in shadow, ask
 	OpTrack  = "track"  // pid, or cgroup
 	OpDone   = "done"   // reason
-	OpRun    = "run"    // ticket, command: the agent's process driver boots it
+	OpRun    = "run"    // ticket or ask, command: the agent's process driver boots it
 	OpSignal = "signal" // signal: for the process that OpRun booted
+
+	// Of the host gate alone: what this host admits by itself, without a replica.
+	OpReserve = "reserve" // ask
+	OpRenew   = "renew"   // ticket, of a reserve
+	OpRelease = "release" // ticket, of a reserve
+	OpBypass  = "bypass"  // bypass, to set it; nothing, to look
+	OpShow    = "show"    // nothing: what the host can still promise, and why
 )
 
 // MaxLine bounds one request in bytes; a command with its environment is the largest.
@@ -34,13 +45,15 @@ const MaxLine = 4 << 20
 
 // Request is one line to the agent.
 type Request struct {
-	Op      string   `json:"op"`
-	Ticket  string   `json:"ticket,omitempty"`
-	Pid     int      `json:"pid,omitempty"`
-	Cgroup  string   `json:"cgroup,omitempty"` // below the memory controller's root
-	Reason  string   `json:"reason,omitempty"`
-	Command *Command `json:"command,omitempty"`
-	Signal  int      `json:"signal,omitempty"`
+	Op      string       `json:"op"`
+	Ticket  string       `json:"ticket,omitempty"`
+	Pid     int          `json:"pid,omitempty"`
+	Cgroup  string       `json:"cgroup,omitempty"` // below the memory controller's root
+	Reason  string       `json:"reason,omitempty"`
+	Command *Command     `json:"command,omitempty"`
+	Signal  int          `json:"signal,omitempty"`
+	Ask     *Ask         `json:"ask,omitempty"`
+	Bypass  *BypassOrder `json:"bypass,omitempty"`
 }
 
 // Command is what OpRun boots, as the user at the other end of the socket.
@@ -120,6 +133,11 @@ const (
 	EvOutput  = "output" // of OpRun
 	EvExited  = "exited" // of OpRun
 	EvRefused = "refused"
+
+	EvReserved = "reserved" // of OpReserve and OpRenew
+	EvReleased = "released" // of OpRelease
+	EvShown    = "shown"    // of OpShow
+	EvBypass   = "bypass"   // of OpBypass
 )
 
 // Reply is one line from the agent.
@@ -134,6 +152,19 @@ type Reply struct {
 	Stream   string   `json:"stream,omitempty"` // stdout or stderr
 	Data     []byte   `json:"data,omitempty"`
 	Exit     *Exit    `json:"exit,omitempty"`
+
+	// Of EvReserved, and of EvRefused where a reserve was.
+	Ticket       string `json:"ticket,omitempty"`
+	Host         string `json:"host,omitempty"`
+	ExpiresInMS  int64  `json:"expires_in_ms,omitempty"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+	NeedMB       int64  `json:"need_mb,omitempty"`       // what the host holds, or would hold, for the ask
+	AdmittableMB int64  `json:"admittable_mb,omitempty"` // what it can still promise
+	Intake       string `json:"intake,omitempty"`
+
+	Shown  *api.Host   `json:"shown,omitempty"`  // of EvShown
+	Bypass *api.Bypass `json:"bypass,omitempty"` // of EvBypass
+	Waiver string      `json:"waiver,omitempty"` // of EvStart and EvTracked: shadow or bypass, what let it in without a ticket
 }
 
 // Exit is how a process that OpRun booted ended.

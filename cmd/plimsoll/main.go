@@ -28,7 +28,7 @@ func main() {
 	os.Exit(cli.Run(context.Background(), os.Args[1:], cli.Options{
 		Version: version,
 		Extra: []*cobra.Command{
-			stoppable(up.Command(version)), stoppable(up.ServerCommand(version)), up.StoreCommand(),
+			stoppable(up.Command(version)), stoppable(up.ServerCommand(version)), stoppable(up.AgentCommand(version)), up.StoreCommand(),
 			stoppable(demo.Command(version)), bench.Command(), sim.Command(),
 		},
 	}))

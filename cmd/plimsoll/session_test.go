@@ -37,6 +37,8 @@ func TestSessions(t *testing.T) {
 			env.Setenv("PLIMSOLL_DATA_DIR", data)
 			env.Setenv("PLIMSOLL_HOST_ID", "demo")
 			env.Setenv("PLIMSOLL_HOST_BUDGET", "1GiB")
+			// Each script has a cgroup of its own: an agent clears what an earlier life left in it.
+			env.Setenv("PLIMSOLL_HOST_CGROUP_PARENT", "plimsoll/"+filepath.Base(env.WorkDir))
 			env.Setenv("LC_ALL", "C.UTF-8")
 			return nil
 		},

@@ -7,15 +7,18 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
@@ -33,22 +36,33 @@ type Config struct {
 	SampleSandboxes time.Duration
 	Machine         *hostmem.Machine
 	Driver          *driver.Driver
-	Keys            ticket.AudienceKeys // of this host alone; see SetKeys
+	Keys            ticket.AudienceKeys // of this host alone, from a replica; none where there is no replica; see SetKeys
+	ReserveGroup    *uint32             // who may reserve at the boot seam besides root and the agent's own user
 	// Register takes a new incarnation from the store's sequence; it is asked only when the
-	// state of an earlier life on this boot is lost.
+	// state of an earlier life on this boot is lost, or when that had none: an agent without
+	// replicas has the incarnation 0, and keeps what runs when it gets some.
 	Register func(ctx context.Context, host string) (int64, error)
-	Log      *slog.Logger
+	// Show says a view of the host to whoever asks at the boot seam; nil: nobody is told.
+	Show func(v host.View, wall time.Time) api.Host
+	// Measure says what a host is that this process does not run on; nil: Machine does. Such
+	// an agent has no Driver: it boots nothing, and opens no seam.
+	Measure func() (host.Sample, error)
+	Log     *slog.Logger
+	// Incarnation is the life that the registry says this is; zero: as the state has it.
+	Incarnation int64
 }
 
 // Agent is one host's agent. Its methods may be called from any goroutine while Run runs.
 type Agent struct {
 	cfg    Config
+	life   int64 // the incarnation
 	clock  func() host.Instant
 	inbox  chan request
 	feeds  feeds
 	booter *booter
 	keys   atomic.Pointer[ticket.AudienceKeys]
-	over   chan struct{} // closed when Run has ended
+	own    ticket.AudienceKeys // of the tickets that this agent mints for itself
+	over   chan struct{}       // closed when Run has ended
 
 	// Owned by Run.
 	host *host.Host
@@ -62,12 +76,8 @@ type request struct {
 	event host.Event
 	look  func(*host.Host)
 	firm  bool // the look is answered only if a restart would still see what it saw
-	reply chan<- reply
-}
-
-type reply struct {
-	answer host.Answer
-	err    error
+	tag   uint64
+	reply chan<- Reply
 }
 
 // ErrStopped is what a call gets when the agent ended before it could answer.
@@ -87,11 +97,14 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	incarnation := log.head.Incarnation
-	if fresh {
+	incarnation := cmp.Or(cfg.Incarnation, log.head.Incarnation)
+	if cfg.Incarnation == 0 && (fresh || incarnation == 0) {
 		if incarnation, err = cfg.Register(ctx, cfg.Host.ID); err != nil {
 			err = fmt.Errorf("register host %s: %w", cfg.Host.ID, err)
 		}
+	}
+	if err == nil {
+		a.own, err = openOwnKeys(filepath.Join(cfg.Dir, ownKeysFile), cfg.Host.ID)
 	}
 	if err == nil {
 		err = log.start(incarnation, a.clock())
@@ -100,6 +113,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		log.close()
 		return nil, err
 	}
+	a.life = incarnation
 	a.log, a.host = log, host.Restore(cfg.Host, incarnation, a.clock(), records)
 	return a, nil
 }
@@ -117,9 +131,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer a.booter.detach()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a.booter.adopt(a.host.View().Sandboxes)
 	helpers.Go(func() { a.sampleUntil(ctx) })
-	helpers.Go(func() { a.tidyUntil(ctx) })
+	if a.cfg.Driver != nil {
+		a.booter.adopt(a.host.View().Sandboxes)
+		helpers.Go(func() { a.tidyUntil(ctx) })
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -140,28 +156,30 @@ const batchMax = 256
 
 // batch steps the host through everything that has come in, writes, then answers.
 func (a *Agent) batch(first request) {
+	runtime.Gosched() // what is about to come in shares the write
 	batch := []request{first}
 	for len(batch) < batchMax && len(a.inbox) > 0 {
 		batch = append(batch, <-a.inbox)
 	}
-	replies := make([]reply, len(batch))
+	replies := make([]Reply, len(batch))
 	unwritable := a.log.mend(a.clock())
 	for i, r := range batch {
+		replies[i].Tag = r.tag
 		switch {
 		case r.look != nil:
 			r.look(a.host)
 		case unwritable != nil && promises(r.event):
-			replies[i].err = unwritable
+			replies[i].Err = unwritable
 		default:
 			fx := a.host.Step(a.clock(), r.event)
-			replies[i].answer = fx.Answer
+			replies[i].Answer = fx.Answer
 			a.owed.add(r.event, fx)
 		}
 	}
 	err := a.persist()
 	for i, r := range batch {
 		if err != nil && (r.firm || mustLast(r.event)) {
-			replies[i].err = err
+			replies[i].Err = err
 		}
 		if r.reply != nil {
 			r.reply <- replies[i]
@@ -174,7 +192,7 @@ func (a *Agent) batch(first request) {
 // cannot be written such an event is not even tried, so that a ticket stays good.
 func promises(ev host.Event) bool {
 	switch ev.(type) {
-	case host.Reserve, host.Renew, host.Redeem, host.Track:
+	case host.Reserve, host.Renew, host.Redeem, host.Boot, host.Track:
 		return true
 	}
 	return false
@@ -217,7 +235,7 @@ type outcome struct {
 func (o *outcome) add(ev host.Event, fx host.Effects) {
 	o.records = append(o.records, fx.Records...)
 	n := host.News{Ends: fx.Ends, Reopens: fx.Reopens}
-	if t, ok := ev.(host.Track); ok && fx.Answer.Denial == "" {
+	if t, ok := ev.(host.Track); ok && fx.Answer.Denial == "" && !host.Local(t.ID) {
 		n.Tracks = []host.Ref{{ID: t.ID, Epoch: t.Epoch}}
 	}
 	o.news.Add(n)
@@ -247,36 +265,35 @@ func (a *Agent) deliver(written bool) {
 // Do sends an event to the host. An error means that the outcome is unknown.
 func (a *Agent) Do(ctx context.Context, ev host.Event) (host.Answer, error) {
 	r := a.ask(ctx, request{event: ev})
-	return r.answer, r.err
+	return r.Answer, r.Err
 }
 
 // Look reads the host between two steps.
 func (a *Agent) Look(ctx context.Context, look func(*host.Host)) error {
-	return a.ask(ctx, request{look: look}).err
+	return a.ask(ctx, request{look: look}).Err
 }
 
-func (a *Agent) ask(ctx context.Context, r request) reply {
-	back := make(chan reply, 1)
+func (a *Agent) ask(ctx context.Context, r request) Reply {
+	back := make(chan Reply, 1)
 	r.reply = back
-	select {
-	case a.inbox <- r:
-	case <-a.over:
-		return reply{err: ErrStopped}
-	case <-ctx.Done():
-		return reply{err: context.Cause(ctx)}
+	if err := a.put(ctx, r); err != nil {
+		return Reply{Err: err}
 	}
 	select {
 	case got := <-back:
 		return got
 	case <-a.over:
-		return reply{err: ErrStopped}
+		return Reply{Err: ErrStopped}
 	case <-ctx.Done():
-		return reply{err: context.Cause(ctx)}
+		return Reply{Err: context.Cause(ctx)}
 	}
 }
 
 // ID is the host's name.
 func (a *Agent) ID() string { return a.cfg.Host.ID }
+
+// Incarnation is this life's number from the store's sequence.
+func (a *Agent) Incarnation() int64 { return a.life }
 
 // What a look saw is read only after its answer: one that was given up may still come.
 
@@ -302,22 +319,39 @@ func (a *Agent) Verdict(ctx context.Context) (host.Verdict, error) {
 func (a *Agent) Holding(ctx context.Context) (host.Held, error) {
 	var held host.Held
 	look := func(h *host.Host) { held = h.Held() }
-	if err := a.ask(ctx, request{look: look, firm: true}).err; err != nil {
+	if err := a.ask(ctx, request{look: look, firm: true}).Err; err != nil {
 		return host.Held{}, err
 	}
-	held.OutOfGate = a.booter.outOfGate(held.Sandboxes)
+	held.OutOfGate = a.OutOfGate(held.Sandboxes)
 	return held, nil
 }
 
+// OutOfGate is what runs beside what is known, in cgroups of the agent's making.
+func (a *Agent) OutOfGate(known []host.Sandbox) []host.Stray { return a.booter.outOfGate(known) }
+
 // Clear ends what runs out of gate under an id. What the agent watches it leaves alone.
-func (a *Agent) Clear(_ context.Context, id string) error { return a.cfg.Driver.Remove(id) }
+func (a *Agent) Clear(_ context.Context, id string) error {
+	if a.cfg.Driver == nil {
+		return nil // nothing here runs that could
+	}
+	return a.cfg.Driver.Remove(id)
+}
 
 // Holds says what the host has of a placement now.
 func (a *Agent) Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error) {
 	var r, u bool
 	look := func(h *host.Host) { r, u = h.Holds(ref.ID, ref.Epoch) }
-	if err := a.ask(ctx, request{look: look, firm: true}).err; err != nil {
+	if err := a.ask(ctx, request{look: look, firm: true}).Err; err != nil {
 		return false, false, err
 	}
 	return r, u, nil
+}
+
+// Placed is what the host has of one admission.
+func (a *Agent) Placed(ctx context.Context, id string) (host.Placed, error) {
+	var p host.Placed
+	if err := a.ask(ctx, request{look: func(h *host.Host) { p = h.Placed(id) }, firm: true}).Err; err != nil {
+		return host.Placed{}, err
+	}
+	return p, nil
 }

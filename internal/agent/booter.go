@@ -33,6 +33,7 @@ type session struct {
 	stopped chan struct{} // closed when its admission was released
 	once    sync.Once     // closes stopped
 	tracked *tracked      // nil before; guarded by the booter's mu
+	waiver  string        // what let it in without a ticket
 }
 
 // tracked is a process whose end is the sandbox's.
@@ -49,29 +50,30 @@ func newBooter(a *Agent) *booter {
 }
 
 // redeem verifies the ticket, then gives its reservation up for a charge. The session is
-// known before the host is stepped, so that no start or stop can miss it.
-func (b *booter) redeem(ctx context.Context, text ticket.Text) (s *session, inLine bool, err error) {
-	claims, err := b.agent.keys.Load().Verify(text, ticket.Expect{Audience: b.agent.ID()})
+// known before the host is stepped, so that no start or stop can miss it. A refusal comes with
+// what the host would call it.
+func (b *booter) redeem(ctx context.Context, text ticket.Text) (s *session, inLine bool, why host.Denial, err error) {
+	claims, err := b.agent.verify(text)
 	if err != nil {
-		return nil, false, api.Refuse(api.TicketRejected, "%s", err)
+		return nil, false, host.NoTicket, api.Refuse(api.TicketRejected, "%s", err)
 	}
 	s = &session{
 		ref: host.Ref{ID: claims.AdmissionID, Epoch: claims.Epoch}, claims: claims,
 		granted: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if !b.open(s) && !(b.awaitEnd(ctx, s.ref) && b.open(s)) {
-		return nil, false, api.Refuse(api.TicketRejected, "%s", ticket.Replayed)
+		return nil, false, host.Used, api.Refuse(api.TicketRejected, "%s", ticket.Replayed)
 	}
 	answer, err := b.agent.Do(ctx, host.Redeem{ID: s.ref.ID, Epoch: s.ref.Epoch, Identity: identity(claims)})
 	if err != nil {
 		b.abandon(s, "the redeem was not written down")
-		return nil, false, api.Refuse(api.Unavailable, "%s", err)
+		return nil, false, "", api.Refuse(api.Unavailable, "%s", err)
 	}
 	if answer.Denial != "" {
 		b.forget(s)
-		return nil, false, bootRefusal(answer.Denial)
+		return nil, false, answer.Denial, bootRefusal(answer.Denial)
 	}
-	return s, answer.InLine, nil
+	return s, answer.InLine, "", nil
 }
 
 func identity(c ticket.Claims) host.Identity {
@@ -380,6 +382,9 @@ func (b *booter) clearStrays(known []host.Sandbox) {
 
 // strays are the driver's cgroups that are no known sandbox's.
 func (b *booter) strays(known []host.Sandbox) ([]driver.Stray, error) {
+	if b.agent.cfg.Driver == nil {
+		return nil, nil
+	}
 	ids := map[string]bool{}
 	for _, s := range known {
 		ids[s.ID] = true

@@ -2,13 +2,15 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/plimsoll-project/plimsoll/host"
 )
 
 // Feed is one listener's news: verdicts replace each other, happenings add up, so that a
-// slow listener holds nobody up and misses nothing.
+// slow listener holds nobody up. One so slow that they pass feedMax misses what there was
+// of them, and finds it when it next reconciles with all that the host holds.
 type Feed struct {
 	mu     sync.Mutex // guards news and closed
 	news   host.News
@@ -33,6 +35,18 @@ func (f *Feed) Next(ctx context.Context) (host.News, error) {
 	}
 }
 
+// Wake gets a token when there is news, or when the feed is over.
+func (f *Feed) Wake() <-chan struct{} { return f.wake }
+
+// Take returns what there is, if there is some. A feed that is over tells the rest first.
+func (f *Feed) Take() (n host.News, ok, over bool) {
+	n, ok, over = f.take()
+	return n, ok, over && !ok
+}
+
+// NewFeed returns one that whoever makes it tells.
+func NewFeed() *Feed { return &Feed{wake: make(chan struct{}, 1)} }
+
 func (f *Feed) take() (n host.News, ok, closed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,15 +55,23 @@ func (f *Feed) take() (n host.News, ok, closed bool) {
 	return n, ok, f.closed
 }
 
-func (f *Feed) tell(n host.News) {
+// feedMax is how many happenings are kept for a listener.
+const feedMax = 16 << 10
+
+// Tell adds news, and never waits.
+func (f *Feed) Tell(n host.News) {
 	f.mu.Lock()
+	if len(f.news.Tracks)+len(f.news.Reopens)+len(f.news.Ends) > feedMax {
+		f.news = host.News{}
+	}
 	f.news.Add(n)
 	f.some = true
 	f.mu.Unlock()
 	f.signal()
 }
 
-func (f *Feed) close() {
+// Close ends the feed: Next fails once it has told what there was.
+func (f *Feed) Close() {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
@@ -72,7 +94,7 @@ type feeds struct {
 
 // Subscribe adds a listener.
 func (a *Agent) Subscribe() *Feed {
-	f := &Feed{wake: make(chan struct{}, 1)}
+	f := NewFeed()
 	a.feeds.mu.Lock()
 	defer a.feeds.mu.Unlock()
 	f.closed = a.feeds.closed
@@ -80,11 +102,18 @@ func (a *Agent) Subscribe() *Feed {
 	return f
 }
 
+// Unsubscribe forgets a listener.
+func (a *Agent) Unsubscribe(f *Feed) {
+	a.feeds.mu.Lock()
+	defer a.feeds.mu.Unlock()
+	a.feeds.all = slices.DeleteFunc(a.feeds.all, func(other *Feed) bool { return other == f })
+}
+
 func (fs *feeds) tell(n host.News) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, f := range fs.all {
-		f.tell(n)
+		f.Tell(n)
 	}
 }
 
@@ -93,6 +122,6 @@ func (fs *feeds) close() {
 	defer fs.mu.Unlock()
 	fs.closed = true
 	for _, f := range fs.all {
-		f.close()
+		f.Close()
 	}
 }

@@ -428,10 +428,11 @@ func (r *rig) hears(feed *agent.Feed, ref host.Ref) host.End {
 
 // booterOrder is what a booter in a process of its own is to do.
 type booterOrder struct {
-	Socket string
-	Ticket string
-	Track  int           // this pid; 0: nothing; -1: itself
-	Run    *boot.Command // instead
+	Socket  string
+	Ticket  string
+	Track   int           // this pid; 0: nothing; -1: itself
+	Run     *boot.Command // instead
+	Reserve bool          // instead: just that
 }
 
 // booterMain prints the error of what it was told to do. With "redeem only" it waits to be
@@ -449,6 +450,15 @@ func booterMain(text string) int {
 			fmt.Println(err)
 		}
 		return exit.Status
+	}
+	if o.Reserve {
+		_, err := c.Reserve(ctx, boot.Ask{MemoryMB: 1})
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		fmt.Println("reserved")
+		return 0
 	}
 	s, err := c.Redeem(ctx, o.Ticket)
 	if err == nil && o.Track == 0 {

@@ -25,7 +25,7 @@ func (s *seam) run(ctx context.Context, first boot.Request) {
 		s.refuse(api.Refuse(api.InvalidRequest, "run needs a command"))
 		return
 	}
-	b := s.begin(ctx, first.Ticket)
+	b := s.begin(ctx, first)
 	if b == nil {
 		return
 	}
@@ -106,7 +106,7 @@ func (s *seam) attend(ctx context.Context, b *session, t *tracked, detach bool) 
 		s.refuse(whyNotRun(b, err))
 		return
 	}
-	s.send(boot.Reply{Event: boot.EvTracked, ID: b.ref.ID, Epoch: b.ref.Epoch, Pid: p.Pid()})
+	s.send(boot.Reply{Event: boot.EvTracked, ID: b.ref.ID, Epoch: b.ref.Epoch, Pid: p.Pid(), Waiver: b.waiver})
 	if detach {
 		return
 	}

@@ -147,8 +147,14 @@ func (a *Agent) serve(ctx context.Context, c *net.UnixConn) {
 		s.redeem(ctx, first)
 	case first.Op == boot.OpRun:
 		s.run(ctx, first)
+	case first.Op == boot.OpReserve, first.Op == boot.OpRenew, first.Op == boot.OpRelease:
+		s.own(ctx, first)
+	case first.Op == boot.OpBypass:
+		s.bypass(ctx, first)
+	case first.Op == boot.OpShow:
+		s.show(ctx)
 	default:
-		s.refuse(api.Refuse(api.InvalidRequest, "op %q cannot come first: use redeem or run", first.Op))
+		s.refuse(api.Refuse(api.InvalidRequest, "op %q cannot come first: use reserve, redeem or run", first.Op))
 	}
 }
 
@@ -209,9 +215,9 @@ func (s *seam) refuse(err error) {
 
 // begin redeems and waits for the start. Nil means that everything was given back, and
 // the other end was told if it is still there.
-func (s *seam) begin(ctx context.Context, text string) *session {
+func (s *seam) begin(ctx context.Context, q boot.Request) *session {
 	booter := s.agent.booter
-	b, inLine, err := booter.redeem(ctx, ticket.Text(text))
+	b, inLine, err := booter.redeemOrWaive(ctx, q)
 	if err != nil {
 		s.refuse(err)
 		return nil
@@ -243,11 +249,11 @@ func (s *seam) wait(ctx context.Context, b *session) bool {
 
 // redeem serves a booter: until Track everything lives by this connection.
 func (s *seam) redeem(ctx context.Context, first boot.Request) {
-	b := s.begin(ctx, first.Ticket)
+	b := s.begin(ctx, first)
 	if b == nil {
 		return
 	}
-	s.send(boot.Reply{Event: boot.EvStart, ID: b.ref.ID, Epoch: b.ref.Epoch, MemoryMB: b.claims.Memory.FloorMiB()})
+	s.send(boot.Reply{Event: boot.EvStart, ID: b.ref.ID, Epoch: b.ref.Epoch, MemoryMB: b.claims.Memory.FloorMiB(), Waiver: b.waiver})
 	tracked, reason := s.follow(ctx, b)
 	if tracked || ctx.Err() != nil {
 		s.agent.booter.forget(b)

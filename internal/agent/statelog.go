@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -23,11 +25,22 @@ type stateLog struct {
 	head   header
 	lock   *os.File // held for as long as this agent lives
 	file   *os.File
-	live   map[host.Name]host.Record // name -> its last record
-	lines  int                       // in the file, live or not
-	kept   int                       // of them when the file was begun
-	broken bool                      // the last write failed, perhaps half-way: begin a new file before anything else
+	live   map[host.Name]line // name -> its last record
+	buffer []byte             // of the last write, to be used again
+	lines  int                // in the file, live or not
+	kept   int                // of them when the file was begun
+	broken bool               // the last write failed, perhaps half-way: begin a new file before anything else
 }
+
+// line is a record as it stands in the file. What holds a host's thousands of records must be
+// little to look through for whoever collects garbage.
+type line struct {
+	text  string
+	until host.Instant // says nothing any more from then on
+}
+
+// forever is a record that does not expire by itself.
+const forever = host.Instant(math.MaxInt64)
 
 // header is the first line.
 type header struct {
@@ -52,7 +65,7 @@ func openState(path string, want header) (l *stateLog, records []host.Record, fr
 	if err != nil {
 		return nil, nil, false, err
 	}
-	l = &stateLog{path: path, head: want, lock: lock, live: map[host.Name]host.Record{}}
+	l = &stateLog{path: path, head: want, lock: lock, live: map[host.Name]line{}}
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		l.close()
@@ -109,7 +122,7 @@ func (l *stateLog) start(incarnation int64, now host.Instant) error {
 
 // append writes the records of a batch of steps; nothing may be answered before.
 func (l *stateLog) append(records []host.Record, now host.Instant) error {
-	l.note(records)
+	out := l.note(records)
 	l.lines += len(records)
 	if l.broken {
 		return l.mend(now)
@@ -120,11 +133,7 @@ func (l *stateLog) append(records []host.Record, now host.Instant) error {
 	if len(records) == 0 {
 		return nil
 	}
-	out, err := encode(nil, records)
-	if err == nil {
-		_, err = l.file.Write(out)
-	}
-	if err != nil {
+	if _, err := l.file.Write(out); err != nil {
 		l.broken = true
 		return l.explain(err)
 	}
@@ -139,34 +148,29 @@ func (l *stateLog) mend(now host.Instant) error {
 	return l.rewrite(now)
 }
 
-func (l *stateLog) note(records []host.Record) {
-	for _, r := range records {
-		l.live[r.Name()] = r
-		if r.Gone {
-			delete(l.live, r.Name())
+// note takes records over, and returns their text, which is good until the next call.
+func (l *stateLog) note(records []host.Record) []byte {
+	all := l.buffer[:0]
+	for i := range records {
+		r, name, from := &records[i], records[i].Name(), len(all)
+		all = append(appendRecord(all, r), '\n')
+		switch {
+		case r.Gone:
+			delete(l.live, name)
+		case r.Expired(forever):
+			l.live[name] = line{string(all[from:]), r.Until}
+		default:
+			l.live[name] = line{string(all[from:]), forever}
 		}
 	}
-}
-
-func encode(out []byte, records []host.Record) ([]byte, error) {
-	for _, r := range records {
-		line, err := json.Marshal(r)
-		if err != nil {
-			return nil, fmt.Errorf("encode a state record: %w", err)
-		}
-		out = append(append(out, line...), '\n')
-	}
-	return out, nil
+	l.buffer = all
+	return all
 }
 
 // rewrite replaces the file by one that holds only what still says something. It appears
 // whole or not at all.
 func (l *stateLog) rewrite(now host.Instant) error {
-	for name, r := range l.live {
-		if r.Expired(now) {
-			delete(l.live, name)
-		}
-	}
+	maps.DeleteFunc(l.live, func(_ host.Name, r line) bool { return r.until <= now })
 	tmp := l.path + ".new"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -195,11 +199,7 @@ func (l *stateLog) writeAll(w io.Writer) error {
 	}
 	out.Write(append(head, '\n'))
 	for _, r := range l.live {
-		line, err := encode(nil, []host.Record{r})
-		if err != nil {
-			return err
-		}
-		out.Write(line)
+		out.WriteString(r.text)
 	}
 	return out.Flush()
 }

@@ -12,7 +12,7 @@ import (
 
 // The figures are printed, never asserted; what is tested is that the runs are honest ones.
 func TestPickRunsAndPrints(t *testing.T) {
-	r, err := Pick(PickOptions{Hosts: 500, Ops: 4000, ScanOps: 50, Held: 100})
+	r, err := Pick(PickOptions{Hosts: 500, Ops: 4000, ScanOps: 50, Held: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,7 +20,7 @@ func TestPickRunsAndPrints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, field := range []string{`"hosts":500`, `"p50_ns"`, `"p99_ns"`, `"allocs_per_op"`, `"peers":{"essay_scan":{"p50_ns"`, `"ratio_essay_scan"`} {
+	for _, field := range []string{`"hosts":500`, `"p50_ns"`, `"p99_ns"`, `"allocs_per_op"`, `"peers":{`, `"essay_scan":{"p50_ns"`, `"ratio_essay_scan"`, `"full_of_full_hosts":{"p50_ns"`, `"adversarial":`, `"best_of_three"`, `"copy_filter_sort"`, `"sampler_misses"`} {
 		if !strings.Contains(string(b), field) {
 			t.Errorf("no %s in %s", field, b)
 		}
@@ -45,12 +45,12 @@ func TestTicketRunsAndPrints(t *testing.T) {
 // Both run the same stream: each keeps as many reserves as the ring holds, and neither refuses.
 func TestBothServeTheWholeStream(t *testing.T) {
 	o := PickOptions{Hosts: 200, Held: 50}.withDefaults()
-	fleet := makeFleet(o.Hosts, o.Seed)
-	x, err := newIndexed(fleet, o)
+	b := &beds(o)[0]
+	x, err := newIndexed(b, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newScanned(fleet, o)
+	s := newScanned(b, o)
 	for range 500 {
 		x.op()
 		s.op()

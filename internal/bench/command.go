@@ -7,8 +7,10 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/plimsoll-project/plimsoll/internal/cli"
 )
@@ -27,10 +29,11 @@ Timings depend on the machine; ratios hold between peers of one run, on the same
 and the same stream of requests.`,
 		Example: `  plimsoll bench pick --hosts 100000 -o json
   plimsoll bench ticket
-  plimsoll bench store --store sqlite`,
+  plimsoll bench store --store sqlite
+  plimsoll bench admit --mode batch --record host`,
 		Args: cobra.NoArgs,
 	}
-	c.AddCommand(pickCommand(), ticketCommand(), storeCommand())
+	c.AddCommand(pickCommand(), ticketCommand(), storeCommand(), admitCommand(), fleetCommand(), hostsCommand())
 	return c
 }
 
@@ -38,7 +41,7 @@ func pickCommand() *cobra.Command {
 	var o PickOptions
 	c := &cobra.Command{
 		Use:     "pick",
-		Short:   "An exact pick, reserve and release in process, against the essay's loop",
+		Short:   "An exact pick, reserve and release in process, against other ways to choose",
 		Example: "  plimsoll bench pick --hosts 100000 -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -109,6 +112,90 @@ files (set TMPDIR to measure another disk), or a schema beside all else in a Pos
 	c.Flags().IntVar(&o.Callers, "callers", 32, "how many claim at once")
 	c.Flags().IntVar(&o.Claims, "claims", 30_000, "timed claims, and as many pairs")
 	return c
+}
+
+func admitCommand() *cobra.Command {
+	var o AdmitOptions
+	c := &cobra.Command{
+		Use:   "admit",
+		Short: "Whole admissions over HTTP: claim, pick, the agent's reservation, the ticket",
+		Long: `Whole admissions over HTTP: claim, pick, the agent's reservation, the ticket.
+
+Everything is started here and shares this machine: a store in a scratch database, agents
+with their real ledgers and state on disk behind their streams, replicas behind HTTP on
+loopback, and callers. The limits of the agents' hosts are not measured but stated, 32 TiB each, so that
+no run fills them; nothing is given back while it runs.
+
+With --rate calls are due at fixed instants, and their times count from there.`,
+		Example: `  plimsoll bench admit --mode http --record host -o json
+  plimsoll bench admit --mode batch --record host --replicas 2
+  plimsoll bench admit --record store --rate 1000 --for 20s`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			if f, ok := c.ErrOrStderr().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+				o.Progress = f
+			}
+			r, err := Admit(ctx, o)
+			return show(c, r, err)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Mode, "mode", OneByOne, "`http`, one by one, or batch")
+	f.StringVar(&o.Record, "record", RecordStore, "who records the class: `store` or host")
+	f.StringVar(&o.Store, "store", embedded, "sqlite, or a PostgreSQL `address`, as in postgres://…")
+	f.IntVar(&o.Agents, "agents", 8, "hosts")
+	f.IntVar(&o.Replicas, "replicas", 1, "replicas, which the callers share")
+	f.IntVar(&o.Callers, "callers", 0, "how many ask at once; 0: 64, in batches 8")
+	f.IntVar(&o.Batch, "batch", 64, "asks in one batch, up to 256")
+	f.IntVar(&o.Rate, "rate", 0, "admissions a second in all; 0: as fast as they are answered")
+	f.DurationVar(&o.For, "for", 5*time.Second, "how long is timed")
+	return c
+}
+
+func fleetCommand() *cobra.Command {
+	var o FleetOptions
+	c := &cobra.Command{
+		Use:   "fleet",
+		Short: "What a replica spends on hearing many hosts",
+		Long: `What a replica spends on hearing many hosts.
+
+A second process plays the hosts: real ones without a machine, each behind a stream of its own
+on loopback, whose word moves every ten seconds (--every). This process is one whole replica over
+a store; its processor time and memory are what is printed. first_yes_ms and all_heard_ms are
+from its cold start. Each stream takes a file descriptor at both ends: see ulimit -n.`,
+		Example: "  plimsoll bench fleet --hosts 10000 -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.Hosts < 1 || o.Every < 100*time.Millisecond || o.For < time.Second {
+				return cli.Mistake(c, "--hosts must be at least 1, --every at least 100ms, --for at least 1s")
+			}
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			o.settle = heartbeat
+			r, err := Fleet(ctx, o)
+			return show(c, r, err)
+		},
+	}
+	c.Flags().IntVar(&o.Hosts, "hosts", 10_000, "hosts of one replica")
+	c.Flags().DurationVar(&o.Every, "every", 10*time.Second, "how often each host's verdict moves")
+	c.Flags().DurationVar(&o.For, "for", 30*time.Second, "how long is measured")
+	c.Flags().StringVar(&o.Store, "store", embedded, "sqlite, or a PostgreSQL `address`, as in postgres://…")
+	return c
+}
+
+// hostsWord names the process that plays the hosts of bench fleet.
+const hostsWord = "fleet-hosts"
+
+func hostsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: hostsWord, Short: "The hosts of bench fleet, which starts this itself", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return Hosts(c.Context(), c.InOrStdin(), c.OutOrStdout()) },
+	}
 }
 
 // show prints a result in the form that -o asks for.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
-	"github.com/plimsoll-project/plimsoll/table"
 )
 
 // The essay's loop, as it stands there: one pass over every heartbeat, a ledger that is asked
@@ -29,11 +28,13 @@ type essayAgent struct {
 	committed             bool
 	memMBAdmittable       int64
 	streamRestore         bool
+	demands               *place // what the essay's hosts do not have: labels and dimensions
 }
 
 type essayRequest struct {
 	memMB    int64
 	stateful bool
+	whole    *request
 }
 
 func (r essayRequest) reserve() int64 {
@@ -92,6 +93,9 @@ func essayPick(agents []essayAgent, r essayRequest, l *essayLedger) (string, fun
 		if now.Sub(a.heartbeatAt) > essayStale || !a.fits(r, l.pendingMB(a.id)) {
 			continue
 		}
+		if r.whole != nil && !a.demands.demands(r.whole) {
+			continue
+		}
 		if s := a.score(); s > bestScore {
 			best, bestScore = a.id, s
 		}
@@ -111,19 +115,25 @@ type scanned struct {
 	n      int
 }
 
-func newScanned(fleet []table.Verdict, o PickOptions) *scanned {
+func newScanned(b *bed, o PickOptions) *scanned {
 	s := &scanned{ledger: essayLedger{pending: map[string]int64{}}, held: make([]func(), o.Held)}
 	fresh := time.Now().Add(time.Hour) // the run may take longer than a heartbeat is good for
-	for i := range fleet {
-		v := &fleet[i]
+	places := placesOf(b.hosts)
+	for i := range b.hosts {
+		v := &b.hosts[i]
 		s.agents = append(s.agents, essayAgent{
 			id: v.Host, heartbeatAt: fresh, cpuTotal: float64(v.CPUFreeMilli) / 1000,
 			memMBTotal: v.Limit.FloorMiB(), memMBUsed: (v.Limit - v.Free).CeilMiB(), committed: v.Mode == gate.Committed,
-			memMBAdmittable: v.Admittable.FloorMiB(), streamRestore: v.StreamRestore,
+			memMBAdmittable: v.Admittable.FloorMiB(), streamRestore: v.StreamRestore, demands: &places[i],
 		})
 	}
-	for _, a := range makeAsks(o.Seed) {
-		s.asks = append(s.asks, essayRequest{memMB: a.Memory.CeilMiB(), stateful: a.Stateful})
+	for i := range b.asks {
+		a := &b.asks[i]
+		r := essayRequest{memMB: a.Memory.CeilMiB(), stateful: a.Stateful}
+		if len(a.Labels)+len(a.Dims)+len(a.exclude) > 0 {
+			r.whole = a
+		}
+		s.asks = append(s.asks, r)
 	}
 	return s
 }

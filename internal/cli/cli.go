@@ -42,6 +42,7 @@ type app struct {
 	// Flags of every command.
 	url       string
 	tokenFile string
+	ca        string
 	dataDir   string
 	output    string
 }
@@ -78,7 +79,8 @@ func (a *app) root(extra []*cobra.Command) *cobra.Command {
   plimsoll admissions --state running -o json`,
 	},
 		a.runCommand(), a.admissionsCommand(), a.hostsCommand(), a.hostCommand(), a.poolsCommand(), a.poolCommand(),
-		a.releaseCommand(), a.reconcileCommand(), a.whoamiCommand(), a.configCommand(), a.tokenCommand(), a.keyringCommand(), a.ticketCommand(), a.auditCommand(), a.replicasCommand(), a.versionCommand(),
+		a.modeCommand(), a.bypassCommand(),
+		a.observeCommand(), a.admittableCommand(), a.shadowCommand(), a.gateCommand(), a.releaseCommand(), a.reconcileCommand(), a.whoamiCommand(), a.configCommand(), a.tokenCommand(), a.keyringCommand(), a.ticketCommand(), a.auditCommand(), a.replicasCommand(), a.versionCommand(),
 	)
 	for _, cmd := range extra {
 		if cmd.HasSubCommands() && !cmd.Runnable() {
@@ -100,6 +102,7 @@ func (a *app) addFlags(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.url, "url", "", "the server, as in http://127.0.0.1:7070")
 	flags.StringVar(&a.tokenFile, "token-file", "", "a file that holds the token and nothing else")
+	flags.StringVar(&a.ca, "ca", "", "a file with the authority that signed the server's certificate (PEM)")
 	flags.StringVar(&a.dataDir, "data-dir", "", "data directory of a plimsoll up on this machine")
 	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
 	// An error here would mean that the flag is not there.

@@ -51,17 +51,21 @@ func (a *app) configCheck() *cobra.Command {
 }
 
 func (a *app) configExample() *cobra.Command {
-	noHosts := false
+	noHosts, agent := false, false
 	cmd := &cobra.Command{
 		Use:   "example",
 		Short: "Print a file with every setting and a word about each",
 		Example: `  plimsoll config example > plimsoll.yaml
-  plimsoll config example --no-hosts > two.yaml && plimsoll up --config two.yaml`,
+  plimsoll config example --no-hosts > two.yaml && plimsoll up --config two.yaml
+  plimsoll config example --agent > agent.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			text := config.Example()
-			if noHosts {
+			switch {
+			case noHosts:
 				text = config.NoHostsExample()
+			case agent:
+				text = config.AgentExample()
 			}
 			if a.json() {
 				return writeJSON(a.stdout, map[string]string{"document": text})
@@ -71,6 +75,8 @@ func (a *app) configExample() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&noHosts, "no-hosts", false, "a short one that runs as it is: two services on one account, and no hosts")
+	cmd.Flags().BoolVar(&agent, "agent", false, "a short one for plimsoll agent on one host")
+	cmd.MarkFlagsMutuallyExclusive("no-hosts", "agent")
 	return cmd
 }
 

@@ -10,12 +10,14 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/client"
 	"github.com/plimsoll-project/plimsoll/internal/discover"
+	"github.com/plimsoll-project/plimsoll/internal/link"
 )
 
 // way is how to reach the server and the agent.
 type way struct {
 	url    string
 	token  string
+	ca     string // file of the authority to trust; empty: the system's
 	socket string // said by the environment; else empty
 	note   discover.Note
 }
@@ -26,7 +28,15 @@ func (a *app) connect() (*client.Client, way, error) {
 	if err != nil {
 		return nil, w, err
 	}
-	c, err := client.New(w.url, w.token, client.WithUserAgent("plimsoll/"+a.version))
+	options := []client.Option{client.WithUserAgent("plimsoll/" + a.version)}
+	if w.ca != "" {
+		pool, err := link.Authority(w.ca)
+		if err != nil {
+			return nil, w, &Failure{ExitUsage, err, "--ca FILE, or PLIMSOLL_CA"}
+		}
+		options = append(options, client.WithAuthority(pool))
+	}
+	c, err := client.New(w.url, w.token, options...)
 	if err != nil {
 		return nil, w, &Failure{ExitUsage, err, "--url http://127.0.0.1:7070"}
 	}
@@ -45,8 +55,14 @@ func (a *app) find() (way, error) {
 	case w.url == "":
 		return w, nowhere(dir, err)
 	}
+	if err == nil && note.URL == "" && w.url == "" {
+		return w, &Failure{ExitUnavailable, fmt.Errorf("the agent of %s runs without a replica", dir), "plimsoll host show and plimsoll gate ask the agent itself; or name a server with --url URL"}
+	}
 	named := w.url
 	w.url = first(named, note.URL)
+	if w.ca = first(a.ca, os.Getenv("PLIMSOLL_CA")); w.ca == "" && (named == "" || named == note.URL) {
+		w.ca = note.CA
+	}
 	tokenFile := a.tokenFile
 	if tokenFile == "" && os.Getenv("PLIMSOLL_TOKEN") != "" {
 		w.token = strings.TrimSpace(os.Getenv("PLIMSOLL_TOKEN"))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/client"
+	"github.com/plimsoll-project/plimsoll/client/boot"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 )
 
@@ -56,12 +57,27 @@ type verdict struct {
 	try    string
 
 	refusal *api.Refusal // if it is one
+	denied  *boot.Denied // if it is a host's own
+}
+
+// judgeDenied is about a host's own no: there is no queue to wait in.
+func judgeDenied(d *boot.Denied) verdict {
+	v := judgeRefusal(d.Refusal)
+	if d.Code.Meaning().Kind == api.NotNow {
+		v.try = when(d.Refusal)
+	}
+	v.denied = d
+	return v
 }
 
 const longer = "again, with a longer --wait"
 
 // judge finds the verdict on an error.
 func judge(err error) verdict {
+	var denied *boot.Denied
+	if errors.As(err, &denied) {
+		return judgeDenied(denied)
+	}
 	if r, ok := api.AsRefusal(err); ok {
 		return judgeRefusal(r)
 	}
@@ -90,7 +106,7 @@ func judge(err error) verdict {
 		return verdict{status: ExitNotNow, word: "not now", detail: "no answer within the wait", try: longer}
 	case errors.As(err, &faults):
 		return verdict{status: ExitConfig, detail: "the configuration is not valid:\n" + faults.Error(), try: "correct these lines; plimsoll config example shows every setting"}
-	case errors.As(err, &database) && denied(database.SQLState()):
+	case errors.As(err, &database) && shutOut(database.SQLState()):
 		return verdict{status: ExitNotAllowed, word: "not allowed", detail: err.Error()}
 	case errors.As(err, &network):
 		return verdict{status: ExitUnavailable, detail: err.Error()}
@@ -98,8 +114,8 @@ func judge(err error) verdict {
 	return verdict{status: ExitInternal, detail: err.Error()}
 }
 
-// denied says whether a database let the user not in, or not do what was wanted.
-func denied(state string) bool { return strings.HasPrefix(state, "28") || state == "42501" }
+// shutOut says whether a database let the user not in, or not do what was wanted.
+func shutOut(state string) bool { return strings.HasPrefix(state, "28") || state == "42501" }
 
 func judgeRefusal(r *api.Refusal) verdict {
 	m := r.Code.Meaning()

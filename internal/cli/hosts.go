@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -10,10 +11,15 @@ import (
 )
 
 func (a *app) hostsCommand() *cobra.Command {
-	return &cobra.Command{
+	agents := false
+	cmd := &cobra.Command{
 		Use:   "hosts",
 		Short: "List the hosts with what each can still promise",
+		Long: `Lists the hosts with what each can still promise, and says of each that is not connected why
+not. --agents shows where their agents are, when they were heard, and of which version they
+are. A buried host is shown for a day. Needs the role operator.`,
 		Example: `  plimsoll hosts
+  plimsoll hosts --agents
   plimsoll hosts -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,18 +37,63 @@ func (a *app) hostsCommand() *cobra.Command {
 				_, err = fmt.Fprintln(a.stdout, "no hosts: start an agent, or plimsoll up")
 				return err
 			}
-			return hostTable(list.Hosts).write(a.stdout, "")
+			if agents {
+				return agentTable(list.Hosts).write(a.stdout, "")
+			}
+			return a.writeHosts(list.Hosts)
 		},
 	}
+	cmd.Flags().BoolVar(&agents, "agents", false, "show their agents instead")
+	return cmd
+}
+
+func (a *app) writeHosts(hosts []api.Host) error {
+	if err := hostTable(hosts).write(a.stdout, ""); err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		if h.Quarantine != "" {
+			if _, err := fmt.Fprintf(a.stdout, "%s is quarantined: %s\n", plain(h.ID), quarantineOf(h.Quarantine)); err != nil {
+				return err
+			}
+		}
+		if h.NotConnected == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(a.stdout, "%s is not connected: %s\n", plain(h.ID), plain(h.NotConnected)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func agentTable(hosts []api.Host) *table {
+	t := newTable("HOST", "STATE", "ENDPOINT", "VERSION", "HEARD", "CONNECTED")
+	for _, h := range hosts {
+		connected := "yes"
+		if !h.Connected {
+			connected = "no: " + first(h.NotConnected, "not known why")
+		}
+		t.row(h.ID, dash(string(h.State)), dash(h.Endpoint), dash(h.Version), heard(h.HeardMSAgo), connected)
+	}
+	return t
 }
 
 func hostTable(hosts []api.Host) *table {
-	t := newTable("HOST", "MODE", "INTAKE", ">ADMITTABLE", ">RESERVED", ">RESIDENT", ">COMMITTED", ">RUN")
+	t := newTable("HOST", "STATE", "MODE", "INTAKE", ">ADMITTABLE", ">RESERVED", ">RESIDENT", ">COMMITTED", ">RUN")
 	for _, h := range hosts {
-		t.row(h.ID, modeOf(h), intakeOf(h), grouped(h.AdmittableMB), grouped(h.ReservedMB),
+		t.row(h.ID, dash(string(h.State)), modeOf(h), intakeOf(h), grouped(h.AdmittableMB), grouped(h.ReservedMB),
 			grouped(h.ResidentMB), grouped(h.CommittedMB), grouped(h.SandboxCount))
 	}
 	return t
+}
+
+// quarantineOf says why a replica leaves a host alone, and what to look at.
+func quarantineOf(why api.Quarantine) string {
+	if why == api.QuarantineBootsFailed {
+		return "its last boots all failed; look at what boots them there. A boot that comes up ends it"
+	}
+	return "it did not answer when it was asked to reserve; look at its agent. An answer ends it"
 }
 
 // intakeOf names the intake, and that nothing is placed on a host that is not heard.
@@ -81,23 +132,22 @@ func heard(ago *int64) string {
 
 func (a *app) hostCommand() *cobra.Command {
 	show := &cobra.Command{
-		Use:   "show HOST",
+		Use:   "show [HOST]",
 		Short: "Show one host's arithmetic as a picture",
 		Long: `Shows what a host can still promise and how that comes about, as its own agent last said:
 
   admittable = free - headroom - promised - reserved, and 0 while the intake is not open
 
 free is the least room under any of its limits. promised is charged to sandboxes that run and
-not yet touched by them; what they have touched is used.`,
+not yet touched by them; what they have touched is used.
+
+Without a HOST it asks the agent of this machine at its socket, and no replica.`,
 		Example: `  plimsoll host show host-1
-  plimsoll host show host-1 -o json`,
-		Args: cobra.ExactArgs(1),
+  plimsoll host show host-1 -o json
+  plimsoll host show`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, _, err := a.connect()
-			if err != nil {
-				return err
-			}
-			h, err := c.Host(cmd.Context(), args[0])
+			h, err := a.lookAtHost(cmd.Context(), args)
 			switch {
 			case err != nil:
 				return err
@@ -108,7 +158,29 @@ not yet touched by them; what they have touched is used.`,
 		},
 		ValidArgsFunction: a.completeHosts,
 	}
-	return group(&cobra.Command{Use: "host", Short: "Look at one host", Example: "  plimsoll host show host-1"}, show)
+	cmd := &cobra.Command{
+		Use: "host", Short: "Look at one host, cordon, drain or bury it, let one join",
+		Example: `  plimsoll host show host-1
+  plimsoll host drain host-1 --reason "kernel update" --wait
+  plimsoll host token create --host host-1`,
+	}
+	return group(cmd, show, a.hostCordon(), a.hostUncordon(), a.hostDrain(), a.hostBury(), a.hostToken())
+}
+
+func (a *app) lookAtHost(ctx context.Context, args []string) (*api.Host, error) {
+	if len(args) == 0 {
+		seam, err := a.seam()
+		if err != nil {
+			return nil, err
+		}
+		h, err := seam.Show(ctx)
+		return &h, atSeam(seam, err)
+	}
+	c, _, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	return c.Host(ctx, args[0])
 }
 
 // completeHosts offers the hosts' names, where a server is found.

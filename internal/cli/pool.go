@@ -106,7 +106,7 @@ func (a *app) poolResume() *cobra.Command {
 }
 
 func addReason(cmd *cobra.Command, reason *string) {
-	cmd.Flags().StringVar(reason, "reason", "", "why, for whoever looks at the pool or at plimsoll audit")
+	cmd.Flags().StringVar(reason, "reason", "", "why, for whoever looks at it or at plimsoll audit")
 	required(cmd, "reason")
 }
 

@@ -51,6 +51,10 @@ func writeVerdictJSON(w io.Writer, v verdict) {
 	set("verdict", v.word)
 	set("code", string(v.code))
 	set("try", v.try)
+	if d := v.denied; d != nil {
+		out["need_mb"], out["admittable_mb"] = d.NeedMB, d.AdmittableMB
+		set("intake", d.Intake)
+	}
 	if r := v.refusal; r != nil {
 		out["scope"], out["figures"] = r.WhoseNo(), r.Figures
 		set("decision_id", r.DecisionID)

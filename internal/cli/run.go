@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -20,6 +21,7 @@ import (
 type runFlags struct {
 	class, key, tenant, template, memory, mode, host string
 	wait                                             time.Duration
+	bypass                                           bool
 }
 
 const runLong = `Asks for a sandbox to be admitted, boots CMD in it on this machine, streams its output, and
@@ -52,11 +54,15 @@ func (a *app) runCommand() *cobra.Command {
 	flags.StringVar(&f.memory, "memory", "", "size, as in 512MiB, within the class's bounds (default: the class's)")
 	flags.StringVar(&f.mode, "mode", "", "refuse or queue: what a no should become (default: queue with --wait)")
 	flags.StringVar(&f.host, "host", "", "take this host and no other, if the token may choose")
+	flags.BoolVar(&f.bypass, "bypass", false, "boot without a ticket, on a machine where plimsoll bypass was said; needs --memory")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait at most, as in 30s")
 	return cmd
 }
 
 func (a *app) run(cmd *cobra.Command, f runFlags, argv []string) error {
+	if f.bypass && len(argv) > 0 {
+		return a.runBypassed(cmd, f, argv)
+	}
 	q, err := f.request()
 	switch {
 	case err != nil:
@@ -79,7 +85,20 @@ func (a *app) run(cmd *cobra.Command, f runFlags, argv []string) error {
 		client: c, way: w, request: q, ownKey: f.key == "", deadline: time.Now().Add(f.patience()),
 		command: command, stdout: a.stdout, stderr: a.stderr, line: newWaitLine(a.stderr), signals: signals,
 	}
-	return r.run(cmd.Context())
+	return nothingAnswers(r.run(cmd.Context()))
+}
+
+// nothingAnswers says what there is when no replica, or no store, is there to ask. A command is
+// never run outside the gate for that.
+func nothingAnswers(err error) error {
+	var unreachable *client.Unreachable
+	if !errors.As(err, &unreachable) {
+		return err
+	}
+	return &Failure{
+		ExitUnavailable, err,
+		"is `plimsoll up` running there? Nothing was booted; when no replica can answer, root may let hosts boot without tickets for a while: plimsoll bypass --help",
+	}
 }
 
 // request is what the flags ask for.

@@ -195,6 +195,9 @@ func (w way) socketOf(a *api.Admission) (string, error) {
 	if w.socket != "" {
 		return w.socket, nil
 	}
+	if path := w.note.Sockets[a.Host]; path != "" {
+		return path, nil
+	}
 	path, isSocket := strings.CutPrefix(a.Endpoint, "unix://")
 	if isSocket {
 		if _, err := os.Stat(path); err == nil || w.note.Socket == "" {

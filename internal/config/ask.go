@@ -40,8 +40,6 @@ func (c *Class) Ask(memoryMB *int64, cpu *float64, template string, labels map[s
 // AskOf is the ask of contents that were taken before, as a row of the store keeps them.
 // They are not checked again: what was queued stays valid when bounds are narrowed.
 func (c *Class) AskOf(contents pool.Contents) gate.Ask {
-	labels := asked(contents.Labels)
-	maps.Copy(labels, c.Labels)
 	return gate.Ask{
 		Class: c.Name, Template: contents.Template,
 		Memory: gate.FromMiB(contents.MemoryMB), CPUMilli: contents.CPUMilli,
@@ -50,8 +48,18 @@ func (c *Class) AskOf(contents pool.Contents) gate.Ask {
 			Permille: int64(c.ReserveFraction), Floor: c.ReserveFloor,
 			Until: c.ReserveUntil, SettleAfter: c.SettleAfter,
 		},
-		Dims: dimsOf(c.Dimensions), Labels: labelsOf(labels),
+		Dims: dimsOf(c.Dimensions), Labels: c.labelsWith(contents.Labels),
 	}
+}
+
+// labelsWith are those that a request asks for, and the class's.
+func (c *Class) labelsWith(canonical string) []gate.Label {
+	if canonical == "" && len(c.Labels) == 0 {
+		return nil // as most: this is asked for each admission, more than once
+	}
+	labels := asked(canonical)
+	maps.Copy(labels, c.Labels)
+	return labelsOf(labels)
 }
 
 func (c *Class) memoryMB(asked *int64) (int64, error) {

@@ -44,6 +44,7 @@ func (r *report) checkLocal(l *Local) {
 		// It may hold a password, so it is not repeated.
 		r.relation([]string{"store"}, "is no store; write sqlite, sqlite:/absolute/path or postgres://user@host/database")
 	}
+	r.checkWire(l)
 	if l.Host != nil {
 		r.checkHost(l)
 		r.checkSizes(l.Host)
@@ -102,11 +103,32 @@ func (r *report) checkHost(l *Local) {
 	if h.Socket != "" && !isAbsolute(h.Socket) {
 		r.relation([]string{"host.socket"}, "%q is no absolute path; write it from the root, as in /run/plimsoll/agent.sock", short(h.Socket))
 	}
+	if h.ReserveGroup != "" {
+		r.checkName("host.reserve_group", h.ReserveGroup)
+	}
+	r.checkObserve(&h.Observe)
 	if n := len(l.AgentSocket()); n > maxSocket {
 		r.relation([]string{"host.socket", "data_dir"}, "the agent's socket has a path of %d bytes and the kernel takes %d; set host.socket to a shorter one", n, maxSocket)
 	}
 	if p := h.CgroupParent; p != "" && !isCgroup(p) {
 		r.relation([]string{"host.cgroup_parent"}, "%q is no cgroup of its own; write one below the root, as in plimsoll/host-1", short(p))
+	}
+}
+
+func (r *report) checkObserve(o *Observe) {
+	if o.CgroupParent != "" && !isCgroup(o.CgroupParent) {
+		r.relation([]string{"host.observe.cgroup_parent"}, "%q is no cgroup; write one below the root, as in /machine.slice", short(o.CgroupParent))
+	}
+	for _, p := range []struct{ path, pattern string }{
+		{"host.observe.match", o.Match}, {"host.observe.stateful_match", o.Stateful}, {"host.observe.size_pattern", o.SizePattern},
+	} {
+		re, err := regexp.Compile(p.pattern)
+		switch {
+		case err != nil || strings.ContainsRune(p.pattern, 0):
+			r.relation([]string{p.path}, "%q is no regular expression; write one, as in firecracker|qemu", short(p.pattern))
+		case p.path == "host.observe.size_pattern" && p.pattern != "" && re.NumSubexp() != 1:
+			r.relation([]string{p.path}, "%q has no one group for the size; write it in parentheses, as in mem=([0-9]+[MG])", short(p.pattern))
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/sha256"
 	"fmt"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 )
@@ -15,6 +16,7 @@ func (r *report) settle(path string, f *Fleet) {
 	r.checkPools(at, f)
 	r.checkClasses(at, f)
 	r.checkQuotas(at, f)
+	r.checkCohorts(at, f)
 	r.checkConsumers(at, f)
 	f.sort()
 }
@@ -73,6 +75,7 @@ func (r *report) checkClasses(at func(string) string, f *Fleet) {
 			r.relation([]string{here + ".pool", at("ceiling")}, "pool %q has no cap, and with a ceiling of %s every class must be in a pool with one; give the pool a cap", short(c.Pool), f.Ceiling)
 		}
 		r.checkHolding(here, c, pools[c.Pool])
+		r.checkRecord(at, here, c, f)
 		r.checkMemory(here, c, pools[c.Pool])
 		r.checkBounds(here, c)
 		r.checkReserve(here, c)
@@ -132,6 +135,17 @@ func (r *report) checkReserve(here string, c *Class) {
 		r.relation([]string{here + ".template", here + ".name"}, "%q is no template; write 1 to 64 of A-Z a-z 0-9 . _ -", short(c.Template))
 	}
 }
+
+func (r *report) checkCohorts(at func(string) string, f *Fleet) {
+	if n := f.CohortPerHost; n == 0 || n > mostOfCohort && n != None {
+		r.relation([]string{at("cohort_per_host")}, "%s is out of bounds; write a whole number from 1 to %d, or none for no rule", f.CohortPerHost, mostOfCohort)
+	}
+	if f.CohortWindow != unset {
+		r.between(at("cohort_window"), f.CohortWindow, time.Second, time.Hour)
+	}
+}
+
+const mostOfCohort = 10_000
 
 func (r *report) checkQuotas(at func(string) string, f *Fleet) {
 	seen := map[string]string{} // tenant -> path

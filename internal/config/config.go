@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
 )
 
 // File is one configuration file, checked and with all defaults in place.
@@ -31,19 +33,52 @@ type File struct {
 // Local is what one process needs to know for itself. Every setting has an environment
 // variable: PLIMSOLL_ and its path, as in PLIMSOLL_HOST_BUDGET.
 type Local struct {
-	DataDir   string `yaml:"data_dir"`
-	Listen    string `yaml:"listen"`
-	Advertise string `yaml:"advertise"`  // "": where it listens; see Local.Address
-	ReplicaID string `yaml:"replica_id"` // "": made once and kept in the data directory
-	Store     string `yaml:"store"`      // sqlite, sqlite:/path or postgres://…
-	Keys      string `yaml:"keys"`       // "": keys.json in the data directory; see Local.KeysFile
-	Host      *Host  `yaml:"host"`       // nil: no agent in this process
+	DataDir   string   `yaml:"data_dir"`
+	Listen    string   `yaml:"listen"`
+	Advertise string   `yaml:"advertise"`  // "": where it listens; see Local.Address
+	ReplicaID string   `yaml:"replica_id"` // "": made once and kept in the data directory
+	Store     string   `yaml:"store"`      // sqlite, sqlite:/path or postgres://…
+	Keys      string   `yaml:"keys"`       // "": keys.json in the data directory; see Local.KeysFile
+	Host      *Host    `yaml:"host"`       // nil: no agent in this process
+	TLS       *TLS     `yaml:"tls"`        // nil: plaintext, which is for the loopback alone
+	Plaintext bool     `yaml:"plaintext"`  // of the API beyond the loopback, as behind a proxy that ends TLS
+	Agents    Agents   `yaml:"agents"`     // of a replica
+	Agent     *Agent   `yaml:"agent"`      // nil: this process's agent has no replicas elsewhere
+	StandIn   *StandIn `yaml:"stand_in"`   // nil: this process stands in for no hosts
+}
+
+// TLS is a process's certificate, and whose it trusts.
+type TLS struct {
+	Cert string `yaml:"cert" must:"name the file of this process's certificate"`
+	Key  string `yaml:"key" must:"name the file of the certificate's private key"`
+	CA   string `yaml:"ca" must:"name the file of the authority that signed the certificates of all replicas and agents"`
+}
+
+// Agents is how a replica reaches the agents of other machines.
+type Agents struct {
+	Allow []string `yaml:"allow"` // addresses and prefixes; empty: the loopback; see Local.AllowedAgents
+}
+
+// Agent is how an agent in a process of its own finds replicas, and they it.
+type Agent struct {
+	Listen        string   `yaml:"listen"`          // for replicas' streams
+	Advertise     string   `yaml:"advertise"`       // "": where it listens
+	Replicas      []string `yaml:"replicas"`        // addresses of the API; any that answers will do
+	JoinTokenFile string   `yaml:"join_token_file"` // needed until the host has its credential
+}
+
+// StandIn is set up by whoever has hosts that cannot run an agent, and post heartbeats.
+type StandIn struct {
+	Listen    string   `yaml:"listen"`     // for their reports
+	TokenFile string   `yaml:"token_file"` // of the token that they send
+	Hosts     []string `yaml:"hosts"`      // their ids
 }
 
 // Host is what a host's agent is set up by.
 type Host struct {
 	ID               string            `yaml:"id"` // "": the machine's name; see Local.HostID
 	Mode             gate.Mode         `yaml:"mode"`
+	Enforcement      host.Enforcement  `yaml:"enforcement"`
 	Budget           gate.Bytes        `yaml:"budget"`   // 0: what the machine has
 	Headroom         gate.Bytes        `yaml:"headroom"` // 0: gate.DefaultHeadroom of the limits
 	BootWithin       time.Duration     `yaml:"boot_within"`
@@ -59,7 +94,18 @@ type Host struct {
 	PSI              PSI               `yaml:"psi"`
 	Dwell            time.Duration     `yaml:"dwell"`
 	MaxDwell         time.Duration     `yaml:"max_dwell"`
-	Socket           string            `yaml:"socket"` // "": agent.sock in the data directory; see Local.AgentSocket
+	Socket           string            `yaml:"socket"`        // "": agent.sock in the data directory; see Local.AgentSocket
+	ReserveGroup     string            `yaml:"reserve_group"` // "": root and the agent's user alone reserve at the socket
+	Observe          Observe           `yaml:"observe"`
+}
+
+// Observe says what an agent that only observes takes for a sandbox.
+type Observe struct {
+	CgroupParent string     `yaml:"cgroup_parent"`  // each cgroup below it is one; "": none
+	Match        string     `yaml:"match"`          // a regular expression on executables and command lines; "": none
+	SizePattern  string     `yaml:"size_pattern"`   // its group is the configured size on a command line; "": qemu's -m
+	Stateful     string     `yaml:"stateful_match"` // on names and command lines of those that keep state; "": none
+	DefaultSize  gate.Bytes `yaml:"default_size"`   // configured size where nothing says it; 0: not known
 }
 
 // PSI are the marks of the kernel's pressure figures.
@@ -71,21 +117,28 @@ type PSI struct {
 
 // Fleet is the document for the whole fleet. Its lists are sorted by name.
 type Fleet struct {
-	Ceiling      Limit      `yaml:"ceiling"`
-	Pools        []Pool     `yaml:"pools" must:"list at least one pool, as in: pools: [{name: default, cap: none}]"`
-	Classes      []Class    `yaml:"classes" must:"list at least one class with its name, pool and memory"`
-	DefaultQuota Limit      `yaml:"default_quota" must:"state how many sandboxes a tenant without a quota of its own may hold: a whole number or the word none"`
-	Quotas       []Quota    `yaml:"quotas"`
-	Consumers    []Consumer `yaml:"consumers"`
+	Ceiling          Limit            `yaml:"ceiling"`
+	Pools            []Pool           `yaml:"pools" must:"list at least one pool, as in: pools: [{name: default, cap: none}]"`
+	Classes          []Class          `yaml:"classes" must:"list at least one class with its name, pool and memory"`
+	DefaultQuota     Limit            `yaml:"default_quota" must:"state how many sandboxes a tenant without a quota of its own may hold: a whole number or the word none"`
+	Quotas           []Quota          `yaml:"quotas"`
+	QuotaEnforcement pool.Enforcement `yaml:"quota_enforcement" omit:"empty"`
+	Consumers        []Consumer       `yaml:"consumers"`
+
+	// What one tenant starts of one template within one window peaks together: so many of it
+	// on one host, while others fit. Unset: see CohortRule.
+	CohortPerHost Limit         `yaml:"cohort_per_host" omit:"unset"`
+	CohortWindow  time.Duration `yaml:"cohort_window" omit:"unset"`
 }
 
 // Pool is a cap that classes share, and the length of its line.
 type Pool struct {
-	Name       string    `yaml:"name" must:"give the pool a name"`
-	Placement  Placement `yaml:"placement"`
-	Cap        Limit     `yaml:"cap" must:"state the cap: a whole number or the word none"`
-	MaxWaiting int64     `yaml:"max_waiting"`
-	Shares     []Share   `yaml:"shares"`
+	Name        string           `yaml:"name" must:"give the pool a name"`
+	Placement   Placement        `yaml:"placement"`
+	Cap         Limit            `yaml:"cap" must:"state the cap: a whole number or the word none"`
+	Enforcement pool.Enforcement `yaml:"enforcement" omit:"empty"`
+	MaxWaiting  int64            `yaml:"max_waiting"`
+	Shares      []Share          `yaml:"shares"`
 
 	// Of a pool without hosts.
 	Audience  string        `yaml:"audience" omit:"empty"`
@@ -111,6 +164,7 @@ type Class struct {
 	CPU             Milli             `yaml:"cpu"` // cores
 	MinCPU          Milli             `yaml:"min_cpu"`
 	MaxCPU          Milli             `yaml:"max_cpu"`
+	Record          Record            `yaml:"record" omit:"empty"`
 	Stateful        bool              `yaml:"stateful"`
 	HoldOnExit      bool              `yaml:"hold_on_exit" omit:"empty"`
 	Priority        int               `yaml:"priority"`

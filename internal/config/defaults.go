@@ -27,6 +27,10 @@ func (l *Local) defaults() {
 	*l = Local{DataDir: "/var/lib/plimsoll", Listen: "127.0.0.1:7070", Store: "sqlite"}
 }
 
+func (s *StandIn) defaults() { *s = StandIn{Listen: "127.0.0.1:7073"} }
+
+func (a *Agent) defaults() { *a = Agent{Listen: "127.0.0.1:7071"} }
+
 func (h *Host) defaults() {
 	d, m := host.DefaultConfig("", 0), pressure.DefaultMarks()
 	*h = Host{
@@ -38,7 +42,9 @@ func (h *Host) defaults() {
 	}
 }
 
-func (f *Fleet) defaults() { *f = Fleet{Ceiling: None, DefaultQuota: None} }
+func (f *Fleet) defaults() {
+	*f = Fleet{Ceiling: None, DefaultQuota: None, CohortPerHost: unset, CohortWindow: unset}
+}
 
 func (p *Pool) defaults() {
 	*p = Pool{Placement: OnHost, MaxWaiting: unset, SlotTTL: unset, TicketTTL: unset}

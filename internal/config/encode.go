@@ -13,6 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/pool"
 )
 
 // Document returns the fleet's document in canonical form: lists by name, every setting
@@ -83,6 +85,8 @@ func encodeScalar(v any) (*yaml.Node, bool) {
 		return text(v), true
 	case Placement:
 		return text(string(v)), true
+	case Record:
+		return text(string(v)), true
 	case Role:
 		return text(string(v)), true
 	case TokenHash:
@@ -104,6 +108,10 @@ func encodeScalar(v any) (*yaml.Node, bool) {
 	case time.Duration:
 		return bare(formatDuration(v)), true
 	case gate.Mode:
+		return bare(v.String()), true
+	case host.Enforcement:
+		return bare(v.String()), true
+	case pool.Enforcement:
 		return bare(v.String()), true
 	case gate.ReserveUntil:
 		return bare(untilWord(v)), true

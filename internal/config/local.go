@@ -14,7 +14,12 @@ import (
 	"github.com/plimsoll-project/plimsoll/pressure"
 )
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
+}
 
 // agent is the host section, with all defaults where there is none.
 func (l *Local) agent() *Host {
@@ -72,13 +77,18 @@ func (l *Local) KeysFile() string {
 
 // Address is where others reach the API that listens at an address: as stated, else there.
 func (l *Local) Address(listening net.Addr) string {
-	return cmp.Or(l.Advertise, "http://"+listening.String())
+	scheme := "http://"
+	if l.TLS != nil {
+		scheme = "https://"
+	}
+	return cmp.Or(l.Advertise, scheme+listening.String())
 }
 
 // HostConfig is what package host needs, on a machine with so many cores that carries these
 // labels by itself; a label of the file replaces the machine's of the same name.
 func (l *Local) HostConfig(cores int, machine map[string]string) host.Config {
 	h, c := l.agent(), host.DefaultConfig(l.HostID(), cores)
+	c.Enforcement = h.Enforcement
 	c.Mode, c.Headroom, c.BootWithin = h.Mode, h.Headroom, h.BootWithin
 	c.MaxStarts, c.MaxWaitingStarts = cmp.Or(h.MaxStarts, c.MaxStarts), h.MaxWaitingStarts
 	c.StreamRestore = h.StreamRestore

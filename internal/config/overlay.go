@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -20,7 +21,8 @@ type Variable struct {
 }
 
 // Variables lists the variable of every local setting, in the order of the file. Tables
-// (host.labels, host.dimensions) are written as name=value, joined by commas.
+// (host.labels, host.dimensions) are written as name=value, joined by commas, and lists
+// (agent.replicas, agents.allow) likewise.
 func Variables() []Variable { return variablesOf("", reflect.TypeFor[Local]()) }
 
 func variablesOf(path string, t reflect.Type) []Variable {
@@ -69,6 +71,21 @@ func (l *Local) clone() *Local {
 		h.Labels, h.Dimensions = maps.Clone(h.Labels), maps.Clone(h.Dimensions)
 		c.Host = &h
 	}
+	if l.TLS != nil {
+		t := *l.TLS
+		c.TLS = &t
+	}
+	if l.Agent != nil {
+		a := *l.Agent
+		a.Replicas = slices.Clone(a.Replicas)
+		c.Agent = &a
+	}
+	if l.StandIn != nil {
+		s := *l.StandIn
+		s.Hosts = slices.Clone(s.Hosts)
+		c.StandIn = &s
+	}
+	c.Agents.Allow = slices.Clone(l.Agents.Allow)
 	return &c
 }
 
@@ -85,8 +102,17 @@ func (r *report) overlay(path, said string, into *Local) {
 		}
 		p = p.Elem().FieldByIndex(fieldsOf(p.Elem().Type())[key].Index).Addr()
 	}
-	if p.Elem().Kind() == reflect.Map {
+	switch p.Elem().Kind() {
+	case reflect.Map:
 		r.overlayTable(path, said, p)
+		return
+	case reflect.Slice:
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		for part := range strings.SplitSeq(said, ",") {
+			n.Content = append(n.Content, variableNode(strings.TrimSpace(part), true))
+		}
+		p.Elem().SetZero()
+		r.value(path, n, p)
 		return
 	}
 	r.value(path, variableNode(said, p.Elem().Kind() == reflect.String), p)

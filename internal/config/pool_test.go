@@ -214,7 +214,7 @@ func TestHoldOnExit(t *testing.T) {
 // document of that version is not another one for this.
 func TestNewWordsStayOutOfOldDocuments(t *testing.T) {
 	doc := parse(t, fleet("")).FleetDocument
-	for _, word := range []string{"shares", "audience", "_ttl", "hold_on_exit", "audiences"} {
+	for _, word := range []string{"shares", "audience", "_ttl", "hold_on_exit", "audiences", "record"} {
 		if strings.Contains(doc, word) {
 			t.Errorf("%s stands in\n%s", word, doc)
 		}

@@ -72,7 +72,7 @@ func settingsOf(path string, t reflect.Type) (paths []string) {
 // TestEveryFieldIsASetting: a field without a key could be set by no file.
 func TestEveryFieldIsASetting(t *testing.T) {
 	for _, typ := range []reflect.Type{
-		reflect.TypeFor[Local](), reflect.TypeFor[Host](), reflect.TypeFor[PSI](), reflect.TypeFor[Fleet](),
+		reflect.TypeFor[Local](), reflect.TypeFor[Host](), reflect.TypeFor[PSI](), reflect.TypeFor[TLS](), reflect.TypeFor[Agents](), reflect.TypeFor[Agent](), reflect.TypeFor[Fleet](),
 		reflect.TypeFor[Pool](), reflect.TypeFor[Share](), reflect.TypeFor[Class](), reflect.TypeFor[Quota](), reflect.TypeFor[Consumer](),
 	} {
 		if typ.NumField() != len(fieldsOf(typ)) {

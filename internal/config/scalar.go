@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
@@ -32,6 +33,26 @@ const (
 	OnHost Placement = "host" // on a host with an agent
 	NoHost Placement = "none" // by a substrate that demands the ticket itself
 )
+
+// Record says who keeps the admissions of a class.
+type Record string
+
+// The records.
+const (
+	ByStore Record = ""     // the store: caps, quotas and queues count; written store, or left out
+	ByHost  Record = "host" // the host that promised the memory, alone: no round trip to the store
+)
+
+const byStoreWord = "store"
+
+func decodeRecord(n *yaml.Node, p *Record) string {
+	var word string
+	text := decodeWord(n, &word, byStoreWord, string(ByHost))
+	if *p = ByStore; word == string(ByHost) {
+		*p = ByHost
+	}
+	return text
+}
 
 // Role is what a consumer may do.
 type Role string
@@ -78,10 +99,16 @@ func scalar(n *yaml.Node, p any) (text string, known bool) {
 		return decodeDuration(n, p), true
 	case *gate.Mode:
 		return decodeWord(n, p, gate.WorkingSet, gate.Committed), true
+	case *host.Enforcement:
+		return decodeWord(n, p, host.Enforce, host.Shadow, host.Observe), true
+	case *pool.Enforcement:
+		return decodeWord(n, p, pool.Enforce, pool.Shadow), true
 	case *gate.ReserveUntil:
 		return decodeUntil(n, p), true
 	case *Placement:
 		return decodeWord(n, p, OnHost, NoHost), true
+	case *Record:
+		return decodeRecord(n, p), true
 	case *Role:
 		return decodeWord(n, p, RoleConsumer, RoleOperator, RoleAdmin, RoleSubstrate), true
 	case *TokenHash:

@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/pool"
 )
@@ -11,6 +12,7 @@ func (f *Fleet) Settings() pool.Settings {
 	s := pool.Settings{
 		Pools: map[string]pool.Limits{}, Quotas: map[string]int64{},
 		DefaultQuota: int64(f.DefaultQuota), Ceiling: int64(f.Ceiling),
+		QuotaEnforcement: f.QuotaEnforcement,
 	}
 	for i := range f.Pools {
 		s.Pools[f.Pools[i].Name] = f.Pools[i].limits()
@@ -21,9 +23,33 @@ func (f *Fleet) Settings() pool.Settings {
 	return s
 }
 
+// Of one cohort.
+const (
+	cohortPerHost = 8
+	cohortWindow  = time.Minute
+)
+
+// CohortRule returns how many of one cohort started within which window are put on one host
+// while others fit: 8 within 60 s unless it is said, and 0 for no rule. It is not written into
+// a document that does not say it, which an older version can so still read.
+func (f *Fleet) CohortRule() (perHost int, window time.Duration) {
+	perHost, window = cohortPerHost, cohortWindow
+	switch f.CohortPerHost {
+	case unset:
+	case None:
+		perHost = 0
+	default:
+		perHost = int(f.CohortPerHost)
+	}
+	if f.CohortWindow != unset {
+		window = f.CohortWindow
+	}
+	return perHost, window
+}
+
 func (p *Pool) limits() pool.Limits {
 	l := pool.Limits{
-		Cap: int64(p.Cap), MaxWaiting: p.MaxWaiting,
+		Cap: int64(p.Cap), MaxWaiting: p.MaxWaiting, Enforcement: p.Enforcement,
 		Audience: p.Audience, SlotTTL: p.SlotTTL, TicketTTL: p.TicketTTL,
 	}
 	for _, s := range p.Shares {
@@ -68,6 +94,17 @@ func (f *Fleet) Class(name string) (*Class, bool) {
 		}
 	}
 	return nil, false
+}
+
+// ByHosts are the names of a pool's classes that hosts alone record.
+func (f *Fleet) ByHosts(poolName string) []string {
+	var names []string
+	for i := range f.Classes {
+		if c := &f.Classes[i]; c.Pool == poolName && c.Record == ByHost {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // HasAudience says whether some pool has the audience.

@@ -314,6 +314,7 @@ func TestVariables(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	f := parse(t, `
 listen: 0.0.0.0:7070
+plaintext: true
 host: {budget: 2GiB, headroom: 256MiB, dimensions: {sandboxes: 3}}
 fleet:
   default_quota: none
@@ -346,5 +347,29 @@ func TestNothingToWarnOf(t *testing.T) {
 	}
 	if got := Warnings(*parse(t, "listen: localhost:1\n"), nil); got != nil {
 		t.Errorf("%q", got)
+	}
+}
+
+// The cohort rule has defaults, can be switched off, and is not written into a document that
+// does not say it.
+func TestCohortRule(t *testing.T) {
+	const document = "pools: [{name: a, cap: none}]\nclasses: [{name: s, pool: a, memory: 1GiB}]\ndefault_quota: none\n"
+	for said, want := range map[string][2]int64{
+		"":                        {8, 60},
+		"cohort_per_host: none\n": {0, 60},
+		"cohort_per_host: 3\ncohort_window: 5s\n": {3, 5},
+	} {
+		f, err := ParseFleet("test", []byte(document+said))
+		if err != nil {
+			t.Fatal(err)
+		}
+		perHost, window := f.CohortRule()
+		if perHost != int(want[0]) || window != time.Duration(want[1])*time.Second {
+			t.Errorf("%q: %d within %v", said, perHost, window)
+		}
+		again, err := ParseFleet("again", []byte(f.Document()))
+		if n, w := again.CohortRule(); err != nil || n != perHost || w != window || strings.Contains(f.Document(), "cohort") != (said != "") {
+			t.Errorf("%q comes back as %d within %v, %v:\n%s", said, n, w, err, f.Document())
+		}
 	}
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net"
 	"strings"
 
 	"github.com/plimsoll-project/plimsoll/gate"
@@ -16,7 +15,7 @@ const BudgetLimit = "budget"
 // given its measured limits, what a class or a cap asks for that memory can never hold. The
 // host is taken as empty, so every number is the most there is room for.
 func Warnings(f File, hostLimits []gate.Limit) []string {
-	out := exposure(f.Local.Listen)
+	out := exposure(&f.Local)
 	if f.Fleet == nil {
 		return out
 	}
@@ -42,12 +41,11 @@ func Warnings(f File, hostLimits []gate.Limit) []string {
 }
 
 // exposure warns of tokens that travel in clear.
-func exposure(listen string) []string {
-	name, _, err := net.SplitHostPort(listen)
-	if ip := net.ParseIP(name); err != nil || name == "localhost" || (ip != nil && ip.IsLoopback()) {
+func exposure(l *Local) []string {
+	if l.TLS != nil || !beyondLoopback(l.Listen) {
 		return nil
 	}
-	return []string{fmt.Sprintf("listen: %s is reachable from other machines and speaks plain HTTP, so tokens travel in clear; put TLS in front of it", listen)}
+	return []string{fmt.Sprintf("listen: %s is reachable from other machines and speaks plain HTTP, so tokens travel in clear; put TLS in front of it", l.Listen)}
 }
 
 // idle warns of what is set aside for nobody, and of words that nothing listens to.

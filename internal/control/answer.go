@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/table"
@@ -55,6 +56,7 @@ func (c call) yes(a admission.Answer) (Outcome, error) {
 		adm.ExpiresAt = wireTime(a.Row.ReservedUntil)
 	}
 	if a.New {
+		adm.WouldRefuse = a.Would
 		g.admitted(c, a.Row)
 	}
 	return Outcome{Admission: &adm, New: a.New}, nil
@@ -136,8 +138,12 @@ func (c call) refusal(a admission.Answer) error {
 	if r.Detail == "" {
 		r.Detail = c.explain(a)
 	}
-	if pinned := a.Row.Contents.Host; pinned != "" && !a.Row.Prefer && r.WhoseNo() == api.ScopeFleet && len(f.Hosts) > 0 {
-		r.Scope, r.Remedy = api.ScopeHost, c.elsewhere(pinned)
+	if len(f.Hosts) > 0 { // hosts were asked, and all of those that could be said no
+		r.Scope = api.ScopeFleet
+	}
+	if pinned := a.Row.Contents.Host; pinned != "" && !a.Row.Prefer && len(f.Hosts) > 0 {
+		fits := c.fitsElsewhere(pinned)
+		r.Scope, f.ElsewhereFits, r.Remedy = api.ScopeHost, &fits, elsewhere(pinned, fits)
 	}
 	if r.Code.Meaning().Retryable() {
 		h := c.appoint(c.key, c.comeBack(a))
@@ -154,12 +160,18 @@ func refusing(t admission.Tally) map[string][]string {
 	return out
 }
 
-// elsewhere tells a caller who may have just one host whether to wait for it or to move.
-func (c call) elsewhere(pinned string) string {
+// fitsElsewhere tells a caller who may have just one host whether another had room.
+func (c call) fitsElsewhere(pinned string) bool {
 	g := c.gateway
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, ok := g.table.Pick(g.Now(), &c.ask, &table.PickOptions{Exclude: []string{pinned}}); ok {
+	_, ok := g.table.Pick(g.Now(), &c.ask, &table.PickOptions{Exclude: []string{pinned}})
+	return ok
+}
+
+// elsewhere says whether to wait for that host or to move.
+func elsewhere(pinned string, fits bool) string {
+	if fits {
 		return "another host has room now: ask without requiring " + pinned + ", or ask again after Retry-After"
 	}
 	return "no other host has room either: ask again after Retry-After, or use queue mode"
@@ -189,6 +201,10 @@ func (c call) explain(a admission.Answer) string {
 		return "tenant " + a.Row.Tenant + " holds " + itoa(s.QuotaUse) + " of its " + itoa(s.QuotaLimit)
 	case api.NoCapacity, api.HostPressure, api.HostStartsFull, api.HostDraining, api.NoHealthyAgents:
 		return "needs " + needs(c.ask) + "; " + tallyLine(a.Tally)
+	case api.Unavailable:
+		if len(a.Tally) > 0 { // hosts were asked, and said nothing
+			return "needs " + needs(c.ask) + "; " + tallyLine(a.Tally)
+		}
 	}
 	return ""
 }
@@ -241,9 +257,16 @@ func (g *Gateway) show(r pool.Row) api.Admission {
 		CreatedAt: createdAt(r).Wall(), AdmittedAt: wireTime(r.AdmittedAt), StartedAt: wireTime(r.RunningAt), EndedAt: wireTime(r.EndedAt),
 	}
 	if r.Host != "" {
-		_, verdict, _ := g.link(r.Host)
-		a.Mode = api.ChargeMode(verdict.Mode.String())
-		a.ChargeMB = needOf(askOf(g.Fleet(), r), verdict.Mode)
+		mode, enforcement := g.modesOf(r.Host)
+		a.Mode = api.ChargeMode(mode.String())
+		if enforcement == host.Shadow {
+			a.Enforcement = api.EnforcementShadow
+		}
+		a.ChargeMB = needOf(askOf(g.Fleet(), r), mode)
+		a.Endpoint = g.endpointOf(r.Host)
+	}
+	if g.poolInShadow(r.Pool) {
+		a.Enforcement = api.EnforcementShadow
 	}
 	if r.Audience != "" {
 		a.LiveUntil = wireTime(r.LiveUntil)

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/hint"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/registry"
 	"github.com/plimsoll-project/plimsoll/table"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
@@ -25,6 +26,7 @@ type Link interface {
 	View(ctx context.Context) (host.View, error)
 	Holding(ctx context.Context) (host.Held, error)
 	Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error)
+	Placed(ctx context.Context, id string) (host.Placed, error)
 	// Clear ends what runs out of gate under an id.
 	Clear(ctx context.Context, id string) error
 }
@@ -40,6 +42,7 @@ type Options struct {
 	Keys    ticket.Keyring
 	Passage admission.Config
 	Table   table.Options
+	Self    string // id under which this replica attests; "": it takes no share of the hosts
 	Metrics *Metrics
 	Log     *slog.Logger
 	Now     func() time.Duration // monotonic; never steps back
@@ -57,13 +60,20 @@ type Gateway struct {
 	wakes       waker
 	stopping    chan struct{} // closed by Stop
 	sweep       sweeper
+	would       wouldBe
 	reports     reports
+	looks       chan struct{} // holds one while somebody wants the registry read
+	own         book          // of what hosts alone record
+	crew        crew          // for the asks of batches
 
 	mu    sync.Mutex           // guards what follows; never held across I/O
 	table *table.Table         // picks; charged by unanswered reserves
 	hosts map[string]*attached // host id -> its agent and last word
 	keys  map[string]ticket.AudienceKeys
 	rates map[string]*rate // pool -> slots freed
+	known known
+
+	past past
 }
 
 // loaded is the configuration in force.
@@ -74,7 +84,7 @@ type loaded struct {
 
 // attached is one agent and the last frame heard of it.
 type attached struct {
-	link    Link
+	link    Link // nil: not connected at this moment
 	verdict host.Verdict
 	heardAt time.Duration
 	heard   bool
@@ -88,7 +98,11 @@ func New(o Options) (*Gateway, error) {
 		table:    table.New(o.Table),
 		hosts:    map[string]*attached{},
 		rates:    map[string]*rate{},
+		looks:    make(chan struct{}, 1),
+		known:    known{hosts: map[string]registry.Host{}, why: map[string]string{}},
 	}
+	g.own.rows, g.crew = admission.NewBook(mostByHost), newCrew()
+	g.storeOffset.Store(g.Wall().UnixMilli() - g.Now().Milliseconds()) // until the two were compared
 	return g, g.SetKeys(o.Keys)
 }
 
@@ -122,7 +136,9 @@ func (g *Gateway) Load(ctx context.Context) error {
 		return fmt.Errorf("the configuration in force is not readable by this version: %w", err)
 	}
 	// Somebody may have loaded a later one meanwhile; the next Load looks again.
-	g.fleet.CompareAndSwap(old, &loaded{generation: c.Generation, fleet: fleet})
+	if g.fleet.CompareAndSwap(old, &loaded{generation: c.Generation, fleet: fleet}) {
+		g.useCohortRule(fleet)
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/table"
@@ -20,12 +21,21 @@ const (
 	vacateAgainAfter = time.Second
 )
 
-// Attach lets the gateway place on a host and hear it, until ctx ends.
+// Attach lets the gateway place on a host and hear it, until ctx ends or the feed does. What was
+// heard of the host before stands, with its age.
 func (g *Gateway) Attach(ctx context.Context, link Link, feed Feed) error {
 	g.mu.Lock()
-	g.hosts[link.ID()] = &attached{link: link}
-	g.table.Register(table.Registration{Host: link.ID()})
+	a := g.hosts[link.ID()]
+	if a == nil {
+		a = &attached{}
+		g.hosts[link.ID()] = a
+	}
+	a.link = link
+	if !g.isBuried(link.ID()) {
+		g.table.Register(table.Registration{Host: link.ID()})
+	}
 	g.mu.Unlock()
+	defer g.detach(a, link)
 	if v, err := link.Verdict(ctx); err == nil {
 		g.observe(v)
 	}
@@ -33,18 +43,40 @@ func (g *Gateway) Attach(ctx context.Context, link Link, feed Feed) error {
 	return t.run(ctx, feed)
 }
 
+// detach lets nothing be asked of a host that cannot be asked. Its lease and what it holds go by
+// much longer clocks.
+func (g *Gateway) detach(a *attached, link Link) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a.link == link {
+		a.link = nil
+		g.table.Mute(link.ID())
+	}
+}
+
 // observe takes a host's word into the table. News of room wakes those who wait for a host.
 func (g *Gateway) observe(v host.Verdict) {
 	now := g.Now()
 	tv := tableVerdict(v)
 	g.mu.Lock()
+	if g.isBuried(v.Host) {
+		g.mu.Unlock()
+		return
+	}
 	taken, err := g.table.Observe(&tv, now)
 	news := false
 	if a := g.hosts[v.Host]; a != nil && taken {
 		news = roomier(&v, &a.verdict)
 		a.verdict, a.heardAt, a.heard = v, now, true
 	}
+	disobeys := g.disobeys(&v)
 	g.mu.Unlock()
+	if taken || err != nil {
+		g.past.remember(now, &tv)
+	}
+	if disobeys {
+		g.lookAtHosts() // and tell it, by a word that is newer than its own
+	}
 	if err != nil && v.Limit > 0 { // one that was not measured yet is no false report
 		g.Metrics.InvalidReports.Inc()
 		g.Log.Debug("report not taken", "host", v.Host, "err", err)
@@ -57,7 +89,7 @@ func (g *Gateway) observe(v host.Verdict) {
 // roomier says whether a host may take what it could not before: more memory (which an
 // opened intake shows as), or more of a dimension.
 func roomier(v, was *host.Verdict) bool {
-	if v.Admittable > was.Admittable {
+	if v.Admittable > was.Admittable || (v.Enforcement == host.Shadow && was.Enforcement != host.Shadow) {
 		return true
 	}
 	for i, d := range v.Dims {
@@ -69,12 +101,23 @@ func roomier(v, was *host.Verdict) bool {
 }
 
 func tableVerdict(v host.Verdict) table.Verdict {
-	return table.Verdict{
+	out := table.Verdict{
 		Host: v.Host, Incarnation: v.Incarnation, Sequence: v.Sequence,
 		Admittable: v.Admittable, Free: v.Free, Limit: v.Limit, MaxAsk: v.MaxAsk,
 		CPUFreeMilli: v.CPUFreeMilli, Intake: table.Intake(v.Intake), Mode: v.Mode,
 		StreamRestore: v.StreamRestore, Labels: v.Labels, Dims: v.Dims, Limits: v.Limits, Standing: v.Standing,
 	}
+	switch v.Enforcement {
+	case host.Shadow: // it takes whatever could ever fit there, past its line and its valve
+		out.Admittable, out.Dims, out.Standing = max(v.Admittable, v.MaxAsk), v.Limits, false
+		if v.Intake == host.IntakePressure {
+			out.Intake = table.Intake(host.IntakeOpen)
+		}
+	case host.Observe: // it promises nothing
+		out.Admittable, out.Intake = 0, table.Intake(host.IntakeCordoned)
+	case host.Enforce:
+	}
+	return out
 }
 
 // link returns a host's agent and the last frame heard of it; silent says that this was
@@ -83,10 +126,23 @@ func (g *Gateway) link(id string) (l Link, last host.Verdict, silent bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	a := g.hosts[id]
-	if a == nil {
+	switch {
+	case a == nil:
 		return nil, host.Verdict{}, true
+	case a.link == nil || g.isBuried(id):
+		return nil, a.verdict, true
 	}
 	return a.link, a.verdict, !a.heard || g.Now()-a.heardAt >= g.silentAfter()
+}
+
+// modesOf is how a host charges and whether it refuses, by its last word.
+func (g *Gateway) modesOf(id string) (m gate.Mode, e host.Enforcement) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a := g.hosts[id]; a != nil {
+		m, e = a.verdict.Mode, a.verdict.Enforcement
+	}
+	return m, e
 }
 
 func (g *Gateway) silentAfter() time.Duration {
@@ -150,6 +206,8 @@ func (t *tending) run(ctx context.Context, feed Feed) error {
 // the host look silent.
 func (t *tending) hear(ctx context.Context, n host.News) {
 	t.gateway.observe(n.Verdict)
+	t.gateway.boots(t.link.ID(), len(n.Tracks), t.unbooted(n.Ends))
+	t.hearOwn(&n)
 	for _, ref := range n.Tracks {
 		if _, err := t.gateway.Store.Track(ctx, ref.ID, ref.Epoch); err != nil {
 			t.gateway.Log.Warn("a boot was not written; it is when the host is next reconciled", "id", ref.ID, "err", err)
@@ -168,7 +226,7 @@ func (t *tending) hear(ctx context.Context, n host.News) {
 
 // write writes every end that was heard, and acknowledges what the store has.
 func (t *tending) write(ctx context.Context) {
-	freed := false
+	freed := t.endOwn(ctx)
 	for ref, e := range t.ends {
 		written, again, err := t.gateway.Store.End(ctx, e.ID, e.Epoch, stateOf(e.How), e.Reason)
 		if err != nil {
@@ -206,16 +264,24 @@ func (t *tending) reconcile(ctx context.Context) {
 	g := t.gateway
 	rows, err := g.Store.List(ctx, Filter{Host: t.link.ID(), States: []pool.State{pool.Admitted, pool.Running, pool.Releasing}})
 	if err != nil {
-		g.Log.Warn("host not reconciled", "host", t.link.ID(), "err", err)
-		return
+		g.Log.Warn("host not reconciled with the store", "host", t.link.ID(), "err", err)
 	}
-	held, err := t.link.Holding(ctx)
-	if err != nil {
-		g.Log.Debug("host not reconciled", "host", t.link.ID(), "err", err)
+	own := g.own.at(t.link.ID())
+	held, errHeld := t.link.Holding(ctx)
+	if errHeld != nil {
+		g.Log.Debug("host not reconciled", "host", t.link.ID(), "err", errHeld)
 		return
 	}
 	for _, e := range held.Ends {
 		t.ends[host.Ref{ID: e.ID, Epoch: e.Epoch}] = e
+	}
+	t.reconcileOwn(ctx, own, &held)
+	if len(held.Deeds) > 0 {
+		_, last, _ := g.link(t.link.ID())
+		t.audit(ctx, held.Deeds, last.At)
+	}
+	if err != nil {
+		return
 	}
 	for _, r := range rows {
 		if err := t.settle(ctx, r); err != nil && ctx.Err() == nil && !errors.Is(err, context.Canceled) {
@@ -233,14 +299,15 @@ func (t *tending) compare(ctx context.Context, rows []pool.Row, held *host.Held)
 	for _, r := range rows {
 		known[host.Ref{ID: r.ID, Epoch: r.Epoch}] = true
 	}
+	strange := func(ref host.Ref) bool { return !known[ref] && !admission.OfHost(ref.ID, t.link.ID()) }
 	for i := range held.Sandboxes {
 		s := &held.Sandboxes[i]
-		if ref := (host.Ref{ID: s.ID, Epoch: s.Epoch}); !s.Stopping && !known[ref] {
+		if ref := (host.Ref{ID: s.ID, Epoch: s.Epoch}); !s.Stopping && s.Waiver == "" && strange(ref) {
 			t.unexpected(ctx, ref, s.Ask.Stateful, true)
 		}
 	}
 	for _, ref := range held.Reserved {
-		if !known[ref] {
+		if strange(ref) {
 			t.unexpected(ctx, ref, false, false)
 		}
 	}

@@ -14,77 +14,27 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/config"
 )
 
-// Hosts lists the hosts with what each may still promise.
-func (g *Gateway) Hosts(ctx context.Context) ([]api.Host, error) {
-	out := []api.Host{}
-	for _, link := range g.links() {
-		h, err := g.host(ctx, link)
-		if err != nil {
-			h = g.lastWord(link.ID()) // heard or not, it is there
-		}
-		h.Sandboxes = nil
-		out = append(out, h)
-	}
-	return out, nil
-}
-
-// Host shows one host's arithmetic.
-func (g *Gateway) Host(ctx context.Context, id string) (api.Host, error) {
-	link, _, _ := g.link(id)
-	if link == nil {
-		return api.Host{}, api.Refuse(api.NotFound, "no host %s is registered", id)
-	}
-	return g.host(ctx, link)
-}
-
-func (g *Gateway) host(ctx context.Context, link Link) (api.Host, error) {
-	v, err := link.View(ctx)
-	if err != nil {
-		g.Log.Warn("host not seen", "host", link.ID(), "err", err)
-		return api.Host{}, api.Refuse(api.HostSilent, "host %s did not answer", link.ID())
-	}
-	h := showHost(v, g.Wall())
-	h.HeardMSAgo = g.heardAgo(link.ID())
-	return h, nil
-}
-
-// heardAgo is the age of a host's newest word; nil before the first.
-func (g *Gateway) heardAgo(id string) *int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	a := g.hosts[id]
-	if !a.heard {
-		return nil
-	}
-	ms := (g.Now() - a.heardAt).Milliseconds()
-	return &ms
-}
-
-// lastWord shows a host that does not answer as it was last heard.
-func (g *Gateway) lastWord(id string) api.Host {
-	_, v, _ := g.link(id)
-	h := showHost(host.View{Config: host.Config{ID: id, Mode: v.Mode, Labels: v.Labels}, Verdict: v}, g.Wall())
-	h.FreeMB, h.HeardMSAgo = v.Free.FloorMiB(), g.heardAgo(id)
-	return h
-}
-
 // showHost says a view in the units of the wire: what a host has is rounded down, what it
 // must give up.
 func showHost(v host.View, wall time.Time) api.Host {
 	h := api.Host{
 		Limits: make([]api.Limit, 0, len(v.Limits)),
-		ID:     v.Config.ID, Mode: api.ChargeMode(v.Config.Mode.String()), Enforcement: api.EnforcementEnforce,
+		ID:     v.Config.ID, Mode: api.ChargeMode(v.Config.Mode.String()), Enforcement: api.Enforcement(v.Verdict.Enforcement.String()), WouldRefuse: wouldOf(v.Waived),
 		Intake: api.Intake(v.Verdict.Intake.String()), IntakeReason: string(v.Shut), BindingLimit: v.Binding,
 		FreeMB: v.Account.Free.FloorMiB(), HeadroomMB: v.Account.Headroom.CeilMiB(),
 		UnresidentMB: v.Account.Unresident.CeilMiB(), ReservedMB: v.Account.Reserved.CeilMiB(),
 		AdmittableMB: v.Verdict.Admittable.FloorMiB(), Reservations: int64(v.Reservations),
 		ResidentMB: v.Resident.CeilMiB(), CommittedMB: v.Committed.CeilMiB(),
 		CPUTotal: float64(v.Verdict.CPUTotalMilli) / 1000, CPUUsed: float64(v.Verdict.CPUTotalMilli-v.Verdict.CPUFreeMilli) / 1000,
-		Incarnation: v.Verdict.Incarnation, PSISomeAvg10: float64(v.Reading.Some) / 100, SandboxCount: int64(len(v.Sandboxes)),
+		Incarnation: v.Verdict.Incarnation, Sequence: v.Verdict.Sequence, PSISomeAvg10: float64(v.Reading.Some) / 100, SandboxCount: int64(len(v.Sandboxes)),
 		Starts: api.Starts{
 			Running: int64(v.Starting), Waiting: int64(v.InLine),
 			Max: int64(v.Config.MaxStarts), MaxWaiting: int64(v.Config.MaxWaitingStarts),
 		},
+	}
+	if v.Bypass.Until > 0 {
+		b := ShowBypass(&v)
+		h.Bypass = &b
 	}
 	for _, l := range v.Limits {
 		h.Limits = append(h.Limits, api.Limit{Name: l.Name, SizeMB: l.Size.FloorMiB(), UsedMB: l.Used.CeilMiB()})
@@ -105,7 +55,7 @@ func showSandbox(s host.Sandbox, chargeMB int64, now host.Instant, wall time.Tim
 	out := api.Sandbox{
 		ID: s.ID, Key: s.Identity.Key, Consumer: s.Identity.Consumer, Tenant: s.Identity.Tenant, Class: s.Ask.Class,
 		PID: int64(s.Process.Pid), ResidentMB: s.Usage.Resident.CeilMiB(), ChargeMB: chargeMB,
-		ConfiguredMB: s.Ask.Memory.CeilMiB(), Stateful: s.Ask.Stateful, State: api.SandboxState(s.Phase),
+		Waiver: string(s.Waiver), ConfiguredMB: s.Ask.Memory.CeilMiB(), Stateful: s.Ask.Stateful, State: api.SandboxState(s.Phase),
 	}
 	if s.Stopping {
 		out.State = api.SandboxStateEnding

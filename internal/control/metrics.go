@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,9 +17,11 @@ import (
 // Metrics are what a replica counts. No key, tenant or sandbox id is a label.
 type Metrics struct {
 	Refusals       *prometheus.CounterVec
+	WouldRefuse    *prometheus.CounterVec
 	Admissions     *prometheus.CounterVec
 	ToSuccess      prometheus.Histogram
 	Rejections     *prometheus.CounterVec
+	Reserves       *prometheus.CounterVec
 	InvalidReports prometheus.Counter
 	StoreErrors    prometheus.Counter
 }
@@ -29,6 +32,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plimsoll_refusals_total",
 			Help: "Refusals by reason; each reason is another page with another response, so they are never summed into one.",
+		}, []string{"reason", "pool", "class", "consumer"}),
+		WouldRefuse: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plimsoll_would_refuse_total",
+			Help: "Refusals that were only counted, because the pool, the quotas or the host are in shadow.",
 		}, []string{"reason", "pool", "class", "consumer"}),
 		Admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plimsoll_admissions_total",
@@ -43,6 +50,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "plimsoll_tickets_rejected_total",
 			Help: "Tickets that substrates presented and that admitted no boot, by reason.",
 		}, []string{"reason"}),
+		Reserves: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plimsoll_host_reserves_total",
+			Help: "Hosts that were asked to reserve, by what they said: reserved, denied, or unknown when no answer came; an admission takes one.",
+		}, []string{"answer"}),
 		InvalidReports: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "plimsoll_invalid_reports_total",
 			Help: "Reports of host agents that cannot be true; their host is no candidate until a true one comes.",
@@ -52,7 +63,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "Store transitions whose outcome is unknown.",
 		}),
 	}
-	r.MustRegister(m.Refusals, m.Admissions, m.ToSuccess, m.Rejections, m.InvalidReports, m.StoreErrors)
+	r.MustRegister(m.Refusals, m.WouldRefuse, m.Admissions, m.ToSuccess, m.Rejections, m.Reserves, m.InvalidReports, m.StoreErrors)
 	return m
 }
 
@@ -99,6 +110,9 @@ func (g *Gateway) admitted(c call, r pool.Row) {
 	if waited, ok := c.waitedFor(r); ok {
 		g.Metrics.ToSuccess.Observe(waited.Seconds())
 	}
+	if !g.Log.Enabled(context.Background(), slog.LevelDebug) {
+		return // its words cost as much as the counting
+	}
 	g.Log.Debug("admitted", "id", r.ID, "epoch", r.Epoch, "host", r.Host, "class", r.Class, "consumer", r.Consumer)
 }
 
@@ -119,6 +133,7 @@ var (
 	descFree       = prometheus.NewDesc("plimsoll_host_free_bytes", "Least room under any limit.", perHost, nil)
 	descSandboxes  = prometheus.NewDesc("plimsoll_host_sandboxes", "Sandboxes that are charged.", perHost, nil)
 	descShut       = prometheus.NewDesc("plimsoll_host_intake_shut", "1 while the valve keeps a host's intake shut.", perHost, nil)
+	descQuarantine = prometheus.NewDesc("plimsoll_host_quarantined", "1 while this replica places nothing on a host that it hears, since its reserves went unanswered or its boots failed.", []string{"host", "reason"}, nil)
 	descBusy       = prometheus.NewDesc("plimsoll_pool_busy_slots", "Slots held.", perPool, nil)
 	descCap        = prometheus.NewDesc("plimsoll_pool_cap_slots", "Slots in all; absent without a cap.", perPool, nil)
 	descOutOfGate  = prometheus.NewDesc("plimsoll_out_of_gate", "What ran without a slot when this replica was last told what runs; absent when it was not told within the life of a slot.", perPool, nil)
@@ -133,7 +148,7 @@ func (g *Gateway) Gauges() prometheus.Collector { return hostGauges{g} }
 func (c hostGauges) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom,
-		descAside, descFree, descSandboxes, descShut, descBusy, descRunning, descCap, descWaiting, descOutOfGate,
+		descAside, descFree, descSandboxes, descShut, descQuarantine, descBusy, descRunning, descCap, descWaiting, descOutOfGate,
 	} {
 		out <- d
 	}
@@ -146,6 +161,9 @@ func (c hostGauges) Collect(out chan<- prometheus.Metric) {
 	for _, link := range c.g.links() {
 		if v, err := link.View(ctx); err == nil {
 			collectHost(out, link.ID(), v)
+		}
+		if why := c.g.quarantine(link.ID()); why != "" {
+			out <- prometheus.MustNewConstMetric(descQuarantine, prometheus.GaugeValue, 1, link.ID(), string(why))
 		}
 	}
 	lines, err := c.g.Store.Lines(ctx)
@@ -188,13 +206,15 @@ func gauge(d *prometheus.Desc, v float64, label string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label)
 }
 
-// links returns every attached agent, by id.
+// links returns every agent that is connected, by id.
 func (g *Gateway) links() []Link {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	out := make([]Link, 0, len(g.hosts))
 	for _, id := range sortedKeys(g.hosts) {
-		out = append(out, g.hosts[id].link)
+		if a := g.hosts[id]; a.link != nil && !g.isBuried(id) {
+			out = append(out, a.link)
+		}
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/registry"
 	"github.com/plimsoll-project/plimsoll/table"
 )
 
@@ -18,17 +19,8 @@ func (g *Gateway) drive(ctx context.Context, req admission.Request, pin table.Pi
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedFor)
 	defer cancel()
 	d := driving{gateway: g, req: req, pin: pin}
-	p := admission.New(g.Passage, req)
-	step := p.Begin(g.Now())
-	for {
-		if step.Detached != nil {
-			go g.vacateDetached(context.WithoutCancel(ctx), *step.Detached)
-		}
-		if step.Effect.Do == admission.Reply {
-			return step.Effect.Reply
-		}
-		step = p.Step(g.Now(), d.perform(ctx, step.Effect))
-	}
+	d.begin(ctx)
+	return d.run(ctx)
 }
 
 // driving is one passage's shell.
@@ -36,15 +28,51 @@ type driving struct {
 	gateway *Gateway
 	req     admission.Request
 	pin     table.PickOptions
+	passage *admission.Passage
+	next    admission.Effect
 	charge  table.Charge // of the host that is being asked
 	swept   bool
+	sweptAt time.Duration // when the sweep began
+	left    time.Duration // that the last promise is good for
+	would   []string      // what enforce would have said on the way
+}
+
+func (d *driving) begin(ctx context.Context) {
+	d.passage = admission.New(d.gateway.Passage, d.req)
+	d.enter(ctx, d.passage.Begin(d.gateway.Now()))
+}
+
+// run goes on to the answer.
+func (d *driving) run(ctx context.Context) admission.Answer {
+	for d.next.Do != admission.Reply {
+		d.take(ctx, d.perform(ctx, d.next))
+	}
+	return d.show(d.next.Reply)
+}
+
+// take steps the passage with what came of its last effect.
+func (d *driving) take(ctx context.Context, ev admission.Event) {
+	d.enter(ctx, d.passage.Step(d.gateway.Now(), ev))
+}
+
+func (d *driving) enter(ctx context.Context, s admission.Step) {
+	if s.Detached != nil {
+		go d.gateway.vacateDetached(context.WithoutCancel(ctx), *s.Detached)
+	}
+	d.next = s.Effect
 }
 
 func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Event {
+	if d.req.ByHost {
+		if ev := d.performByHost(ctx, &e); ev != nil {
+			return ev
+		}
+	}
 	store := d.gateway.Store
 	switch e.Do {
 	case admission.Claim:
 		c, err := store.Claim(ctx, d.req.Claim)
+		d.wouldHave(wouldCode(c.Would))
 		return admission.Claimed{Result: c, Failed: d.failed(err)}
 	case admission.Pick:
 		return d.pick(e)
@@ -84,7 +112,7 @@ func (d *driving) perform(ctx context.Context, e admission.Effect) admission.Eve
 		row, found, err := store.ByID(ctx, e.ID)
 		return admission.RowRead{Row: row, Found: found, Failed: d.failed(err)}
 	case admission.Sweep:
-		d.swept = true
+		d.swept, d.sweptAt = true, d.gateway.Now()
 		d.gateway.sweepFor(ctx, d.req.Claim.Contents.Kind(), &d.req.Ask, &d.pin)
 		return admission.Swept{}
 	case admission.Pause:
@@ -110,6 +138,7 @@ func (d *driving) pick(e admission.Effect) admission.Event {
 	g := d.gateway
 	opts := d.pin
 	opts.Exclude, opts.Rand, opts.Gross = e.Exclude, g.Rand(), e.Last
+	opts.HeardSince, opts.Cohort = d.sweptAt, d.cohort()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e.Host != "" {
@@ -123,8 +152,8 @@ func (d *driving) pick(e admission.Effect) admission.Event {
 		// Every id, so that the counts are true; the surface names the first few.
 		return admission.Picked{Tally: tallyOf(g.table.Explain(g.Now(), &d.req.Ask, &opts, g.table.Len()))}
 	}
-	d.charge = g.table.Charge(c.Ref, &d.req.Ask)
-	return admission.Picked{Host: c.Host}
+	d.charge = g.table.Charge(c.Ref, &d.req.Ask, opts.Cohort)
+	return d.named(c.Host)
 }
 
 // tallyOf says the table's reasons in the passage's words.
@@ -139,6 +168,8 @@ func tallyOf(t table.Tally) admission.Tally {
 		switch reason := table.Reason(r); reason {
 		case table.Unheard, table.Silent, table.Invalid:
 			put(admission.Silent, ids)
+		case table.Quarantined:
+			put(admission.Quarantined, ids)
 		case table.Pressure:
 			put(string(host.Pressure), ids)
 		case table.Cordoned:
@@ -161,28 +192,52 @@ func tallyOf(t table.Tally) admission.Tally {
 
 // reserve asks the host, until an instant of its own clock: the last frame heard of it.
 func (d *driving) reserve(ctx context.Context, e admission.Effect) admission.Event {
-	g := d.gateway
-	defer func() {
-		g.mu.Lock()
-		g.table.Uncharge(d.charge)
-		g.mu.Unlock()
-	}()
-	link, last, _ := g.link(e.Host)
+	link, last, _ := d.gateway.link(e.Host)
 	if link == nil {
-		return admission.Reserved{Unknown: true}
+		return d.unasked(e.Host)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	answer, err := link.Do(ctx, host.Reserve{
+	answer, err := link.Do(ctx, d.reservation(&e, &last))
+	return d.reserved(&e, &answer, err)
+}
+
+// unasked is a host that cannot be asked at all.
+func (d *driving) unasked(hostID string) admission.Event {
+	d.came(hostID, false, false)
+	return admission.Reserved{Unknown: true}
+}
+
+// reservation is what a host is asked for.
+func (d *driving) reservation(e *admission.Effect, last *host.Verdict) host.Reserve {
+	return host.Reserve{
 		ID: e.ID, Gen: e.Gen, Ask: d.req.Ask,
-		Until: last.At + g.Passage.BootWithin, Incarnation: last.Incarnation,
-	})
+		Until: last.At + d.gateway.Passage.BootWithin, Incarnation: last.Incarnation, Whose: d.whose(),
+	}
+}
+
+// reserved takes in what a host said, or that it said nothing.
+func (d *driving) reserved(e *admission.Effect, answer *host.Answer, err error) admission.Event {
+	g := d.gateway
+	promised := err == nil && answer.Denial == ""
+	defer func() { d.came(e.Host, err == nil, promised) }()
 	if err != nil {
 		g.Log.Warn("reserve not answered", "host", e.Host, "id", e.ID, "err", err)
+		g.Metrics.Reserves.WithLabelValues("unknown").Inc()
 		return admission.Reserved{Unknown: true}
 	}
+	g.Metrics.Reserves.WithLabelValues(said(promised)).Inc()
 	g.observe(answer.Verdict)
+	d.left = answer.Until - answer.Verdict.At
+	d.wouldHave(string(answer.Would))
 	return admission.Reserved{Denial: answer.Denial}
+}
+
+func said(promised bool) string {
+	if promised {
+		return "reserved"
+	}
+	return "denied"
 }
 
 // keep renews a reservation: in the store first, so that nobody takes it for lapsed while
@@ -209,6 +264,9 @@ func (d *driving) keep(ctx context.Context, e admission.Effect) admission.Event 
 		return admission.Kept{Unknown: true}
 	}
 	g.observe(answer.Verdict)
+	if g.stateOf(e.Host) == registry.Draining {
+		answer.Verdict.Intake = host.IntakeDraining // told yet or not
+	}
 	return admission.Kept{Row: row, Answer: answer}
 }
 
@@ -259,14 +317,20 @@ func (g *Gateway) depart(ctx context.Context, row pool.Row) admission.Answer {
 	d := admission.NewDeparture(row.ID, row.Passage())
 	e := d.Begin()
 	for e.Do != admission.Reply {
-		e = d.Step(g.leave(ctx, e))
+		e = d.Step(g.leave(ctx, &row, e))
+	}
+	if e.Reply.Kind == admission.Going && byHost(&row) { // no sweep asks again
+		go g.vacateDetached(context.WithoutCancel(ctx), admission.Effect{Host: row.Host, ID: row.ID, Gen: row.Epoch})
 	}
 	g.wakes.nudge(row.ID)
 	g.wakes.wake()
 	return e.Reply
 }
 
-func (g *Gateway) leave(ctx context.Context, e admission.Effect) admission.Event {
+func (g *Gateway) leave(ctx context.Context, row *pool.Row, e admission.Effect) admission.Event {
+	if byHost(row) && e.Do != admission.Vacate {
+		return g.leaveByHost(row, e)
+	}
 	switch e.Do {
 	case admission.Leave:
 		row, found, err := g.Store.Leave(ctx, e.ID, e.Of)

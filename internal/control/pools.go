@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -48,6 +49,10 @@ func (g *Gateway) showPool(l pool.Line, rows []pool.Row, who *config.Consumer) a
 		Classes: map[string]api.Occupancy{}, Consumers: map[string]api.Occupancy{},
 		ConfiguredCap: g.configuredCap(l.Name), Override: showOverride(l.Override), OutOfGate: g.reports.count(l.Name, g.Now()),
 	}
+	if l.Limits.Enforcement == pool.Shadow {
+		p.Enforcement = api.EnforcementShadow
+	}
+	p.WouldRefuse = g.would.of(l.Name)
 	if l.Limits.Audience != "" {
 		p.Placement, p.SlotTTLMS, p.TicketTTLMS = api.PlacementNone, l.Limits.SlotTTL.Milliseconds(), l.Limits.TicketTTL.Milliseconds()
 	}
@@ -144,6 +149,11 @@ func (g *Gateway) HoldPool(ctx context.Context, who *config.Consumer, name strin
 func (g *Gateway) override(ctx context.Context, who *config.Consumer, name string, o pool.Override, lasts time.Duration) (api.PoolChange, error) {
 	if err := checkReason(o.Reason); err != nil {
 		return api.PoolChange{}, err
+	}
+	if fleet := g.Fleet(); fleet != nil {
+		if names := fleet.ByHosts(name); len(names) > 0 {
+			return api.PoolChange{}, api.Refuse(api.InvalidRequest, "pool: hosts alone record class %s of pool %s, so no cap would count it; cordon the hosts, or apply a configuration without record: host", strings.Join(names, ", "), name)
+		}
 	}
 	v, was, err := g.Store.Override(ctx, name, o, lasts)
 	return g.changed(ctx, who, name, overriding{&o, lasts, v, was, err})

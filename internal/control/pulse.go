@@ -15,6 +15,7 @@ func (g *Gateway) PulseUntil(ctx context.Context) {
 		tick := time.After(g.pulseEvery())
 		began := g.Now()
 		freed = g.watchFreed(ctx, freed)
+		g.shareHosts(ctx)
 		if _, err := g.Store.Pulse(ctx, g.heardSince(since)); err == nil {
 			since = began
 		} else if ctx.Err() == nil {
@@ -53,6 +54,7 @@ func (g *Gateway) wakeUntil(ctx context.Context, tick <-chan time.Time) bool {
 			return true
 		case <-g.Store.Freed():
 			g.wakes.wake()
+			g.lookAtHosts()
 			if look == nil {
 				look = time.After(lookAfter)
 			}
@@ -61,6 +63,18 @@ func (g *Gateway) wakeUntil(ctx context.Context, tick <-chan time.Time) bool {
 			g.loadAgain(ctx)
 		}
 	}
+}
+
+// Heard counts the hosts that are connected and not silent.
+func (g *Gateway) Heard() (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, a := range g.hosts {
+		if a.link != nil && a.heard && g.Now()-a.heardAt < g.silentAfter() {
+			n++
+		}
+	}
+	return n
 }
 
 // heardSince names the hosts whose word has come since then.

@@ -14,9 +14,10 @@ import (
 
 // What else may be found.
 const (
-	EndUntold = "end_untold"  // the host still tells an end that the store has, or should have
-	Unheard   = "unheard"     // the store has it on a host that cannot be asked
-	OutOfGate = "out_of_gate" // it runs on a host whose ledger knows nothing of it
+	EndUntold  = "end_untold"  // the host still tells an end that the store has, or should have
+	Unticketed = "unticketed"  // booted by a bypass or in shadow
+	Unheard    = "unheard"     // the store has it on a host that cannot be asked
+	OutOfGate  = "out_of_gate" // it runs on a host whose ledger knows nothing of it
 )
 
 // Reconcile compares the store, the hosts and the clock with each other, in both
@@ -101,7 +102,9 @@ func (r *reconciling) host(ctx context.Context, link Link, rows []pool.Row) {
 		}
 	}
 	for i := range held.Sandboxes {
-		if s := &held.Sandboxes[i]; !s.Stopping {
+		if s := &held.Sandboxes[i]; s.Waiver != "" {
+			r.waived(link.ID(), s)
+		} else if !s.Stopping {
 			r.held(ctx, t, known, host.Ref{ID: s.ID, Epoch: s.Epoch}, s.Ask.Stateful, true)
 		}
 	}
@@ -149,9 +152,16 @@ func whereabouts(s *host.Stray) string {
 	return "cgroup " + s.Where + ", processes " + firstOf(pids)
 }
 
+// waived shows what booted without a ticket because the host was in shadow or somebody had opened
+// a bypass. No store ever placed it, and no program stops it.
+func (r *reconciling) waived(at string, s *host.Sandbox) {
+	f := r.found(api.Finding{What: Unticketed, ID: s.ID, Epoch: s.Epoch, Key: s.Identity.Key, Host: at, State: string(s.Phase)})
+	f.Detail = "booted without a ticket (" + string(s.Waiver) + "), and is charged " + s.Ask.Memory.String() + " at most; it ends by itself"
+}
+
 // held judges what the host holds and the rows did not say.
 func (r *reconciling) held(ctx context.Context, t *tending, known map[host.Ref]bool, ref host.Ref, stateful, running bool) {
-	if known[ref] {
+	if known[ref] || admission.OfHost(ref.ID, t.link.ID()) {
 		return
 	}
 	row, found, err := r.gateway.Store.ByID(ctx, ref.ID)
@@ -231,18 +241,15 @@ func (r *reconciling) tidy(ctx context.Context, rows []pool.Row) error {
 	if err != nil {
 		return err
 	}
-	leases := map[string]pool.Time{}
-	for _, h := range hosts {
-		leases[h.ID] = h.HeardAt
-	}
+	heard, buried := leases(hosts)
 	var limits map[string]pool.Limits
 	if fleet := g.Fleet(); fleet != nil {
 		limits = fleet.Settings().Pools
 	}
-	dead := pool.Dead(leases, pulse.At, pulse)
+	gone := pool.Gone{Dead: pool.Dead(heard, pulse.At, pulse), Buried: buried}
 	first := len(r.findings)
 	for i := range rows {
-		if why := pool.Look(&rows[i], pulse.At, pulse, limits[rows[i].Pool], dead); why != pool.Tidy {
+		if why := pool.Look(&rows[i], pulse.At, pulse, limits[rows[i].Pool], gone); why != pool.Tidy {
 			f := finding(string(why), rows[i].Host, &rows[i])
 			f.Deed = "sweep it"
 			r.found(f)

@@ -16,13 +16,15 @@ import (
 )
 
 // crowd runs n creates at once and counts what they are told.
-func (r *rig) crowd(n int, class string) map[string]int {
+func (r *rig) crowd(n int, class string) map[string]int { return r.crowdOf(n, class) }
+
+func (r *rig) crowdOf(n int, class string, change ...func(*api.AdmissionRequest)) map[string]int {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	words := map[string]int{}
 	for i := range n {
 		wg.Go(func() {
-			got := said(r.post(fmt.Sprintf("k%d", i), class))
+			got := said(r.post(fmt.Sprintf("k%d", i), class, change...))
 			mu.Lock()
 			defer mu.Unlock()
 			words[got.word]++
@@ -60,20 +62,42 @@ func TestBurstWithFailures(t *testing.T) {
 	}, storetest.Fault{Call: "Settle", Nth: 3}, storetest.Fault{Call: "Settle", Nth: 5, Persisted: true}, storetest.Fault{Call: "Claim", Nth: 7, Persisted: true})
 }
 
-// TestStormSharesItsSweep (F07): a storm of refusals costs no storm of questions.
+// TestStormSharesItsSweep (F07): a storm of refusals costs no storm of questions, and every
+// one of them comes after a bounded number of tries and with an appointment. Whoever records
+// the class, a host is asked a few times for two thousand.
 func TestStormSharesItsSweep(t *testing.T) {
-	bubble(t, twoHosts(4096), func(r *rig) {
-		full(r)
-		before := r.hosts[0].calls("Verdict")
-		r.hosts[1].set(func() { r.hosts[1].lag = 5 * time.Millisecond })
-		if words := r.crowd(100, "large"); words["no_capacity"] != 100 {
-			t.Errorf("100 creates on full hosts: %v", words)
-		}
-		if n := r.hosts[0].calls("Verdict") - before; n < 1 || n > 3 {
-			t.Errorf("100 refusals asked a host %d times", n)
-		}
-	})
+	for _, class := range []string{"large", "alone"} {
+		bubble(t, twoHosts(4096), func(r *rig) {
+			full(r)
+			if class == "alone" {
+				r.apply(strings.Replace(aloneDocument, "max_memory: 4GiB", "max_memory: 8GiB", 1))
+			}
+			before, began := r.hosts[0].calls("Verdict"), time.Now()
+			asked := r.hosts[0].calls("Reserve") + r.hosts[1].calls("Reserve")
+			r.hosts[1].set(func() { r.hosts[1].lag = 5 * time.Millisecond })
+			var change []func(*api.AdmissionRequest)
+			if class == "alone" {
+				change = append(change, func(q *api.AdmissionRequest) { n := int64(4096); q.MemoryMB = &n })
+			}
+			words := r.crowdOf(2000, class, change...)
+			if words["no_capacity"] != 2000 {
+				t.Errorf("2,000 creates on full hosts: %v", words)
+			}
+			if n := r.hosts[0].calls("Verdict") - before; n < 1 || n > 5 {
+				t.Errorf("2,000 refusals asked a host %d times", n)
+			}
+			if n := r.hosts[0].calls("Reserve") + r.hosts[1].calls("Reserve") - asked; n > 2000*5 {
+				t.Errorf("2,000 refusals cost %d reserves", n)
+			}
+			if took := time.Since(began); took > 2*time.Second+sweepBound {
+				t.Errorf("the last was told after %v", took)
+			}
+		})
+	}
 }
+
+// sweepBound is more than a sweep and the pauses may take.
+const sweepBound = 500 * time.Millisecond
 
 // TestNoRefusalFromACachedNegative (§12.6, T57): the table says full, the host's newest word
 // has room, and its news is lost.
@@ -263,4 +287,86 @@ func TestAppointmentsFollowTheRate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSilentPinned (T68): that the one host which is demanded is not heard is that host's no,
+// and nobody is woken for the fleet; with none demanded it is the fleet's.
+func TestSilentPinned(t *testing.T) {
+	bubble(t, twoHosts(4096), func(r *rig) {
+		r.hosts[0].set(func() { r.hosts[0].deaf = true })
+		time.Sleep(40 * time.Second)
+		out, err := r.post("k1", "small", pinned("h1", api.HostPinModeRequire))
+		refusal, _ := api.AsRefusal(r.want("host_silent", out, err).err)
+		if refusal.WhoseNo() != api.ScopeHost || refusal.Figures.ElsewhereFits == nil || !*refusal.Figures.ElsewhereFits || refusal.Code.Meaning().Page {
+			t.Errorf("%+v", refusal)
+		}
+		r.hosts[1].set(func() { r.hosts[1].deaf = true })
+		time.Sleep(40 * time.Second)
+		out, err = r.post("k2", "small")
+		refusal, _ = api.AsRefusal(r.want("no_healthy_agents", out, err).err)
+		if refusal.WhoseNo() != api.ScopeFleet || len(refusal.Figures.Hosts["silent"]) != 2 {
+			t.Errorf("%+v", refusal)
+		}
+		out, err = r.post("k3", "small", func(q *api.AdmissionRequest) { n := int64(64 << 10); q.MemoryMB = &n })
+		r.want("infeasible", out, err) // judged against silent hosts too: never, and not later
+		r.hosts[0].set(func() { r.hosts[0].deaf = false })
+		r.hosts[1].set(func() { r.hosts[1].deaf = false })
+		time.Sleep(20 * time.Second)
+	})
+}
+
+// TestOneReasonEverywhere (T64, T67, T68): pressure, starts and draining are said only when that
+// alone refused everywhere; of a pinned ask with the host's scope, and else with the fleet's.
+func TestOneReasonEverywhere(t *testing.T) {
+	hosts := twoHosts(4096)
+	for _, h := range hosts {
+		h.config = func(c *host.Config) { c.MaxStarts, c.MaxWaitingStarts = 1, 0 }
+	}
+	bubble(t, hosts, func(r *rig) {
+		scope := func(code string, want api.Scope, change ...func(*api.AdmissionRequest)) {
+			t.Helper()
+			out, err := r.post("k", "small", change...)
+			refusal, _ := api.AsRefusal(r.want(code, out, err).err)
+			if refusal.WhoseNo() != want || refusal.Code.Meaning().Status != 503 {
+				t.Errorf("%s: %s", code, refusal.WhoseNo())
+			}
+		}
+		r.admit("a", "small", pinned("h1", api.HostPinModeRequire))
+		scope("host_starts_saturated", api.ScopeHost, pinned("h1", api.HostPinModeRequire))
+		r.admit("b", "small", pinned("h2", api.HostPinModeRequire))
+		scope("host_starts_saturated", api.ScopeFleet)
+		r.host("h1").step(host.SetIntake{Intake: host.IntakeDraining})
+		scope("no_capacity", api.ScopeFleet) // the one drains, the other is busy: not one reason
+		r.host("h2").step(host.SetIntake{Intake: host.IntakeDraining})
+		scope("host_draining", api.ScopeFleet)
+	})
+}
+
+// TestFitIsJudgedPerAsk (F11): a small ask fits where a large one does not, and the no to the
+// large one is a 503, or a never, and no fault of the request.
+func TestFitIsJudgedPerAsk(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		full(r)
+		size := func(mb int64) func(*api.AdmissionRequest) {
+			return func(q *api.AdmissionRequest) { q.MemoryMB = &mb }
+		}
+		out, err := r.post("large", "small", size(8<<10))
+		if got := r.want("no_capacity", out, err); errorStatus(got.err) != 503 {
+			t.Errorf("%v", got.err)
+		}
+		out, err = r.post("small", "small", size(1<<10))
+		r.want("yes", out, err)
+		out, err = r.post("giant", "small", size(64<<10))
+		if got := r.want("infeasible", out, err); errorStatus(got.err) != 422 {
+			t.Errorf("%v", got.err)
+		}
+	})
+}
+
+func errorStatus(err error) int {
+	refusal, ok := api.AsRefusal(err)
+	if !ok {
+		return 0
+	}
+	return refusal.Code.Meaning().Status
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/registry"
 	"github.com/plimsoll-project/plimsoll/table"
 )
 
@@ -38,18 +39,27 @@ const (
 
 // Admit is POST /v1/admissions.
 func (g *Gateway) Admit(ctx context.Context, who *config.Consumer, q api.AdmissionRequest) (Outcome, error) {
-	req, pin, err := g.request(who, q)
+	d, c, err := g.prepare(who, &q)
 	if err != nil {
-		return Outcome{}, g.refused(err, who, q.Class, "")
+		return Outcome{}, err
+	}
+	return c.finish(g.drive(ctx, d.req, d.pin))
+}
+
+// prepare judges an ask before anything is claimed.
+func (g *Gateway) prepare(who *config.Consumer, q *api.AdmissionRequest) (driving, call, error) {
+	req, pin, err := g.request(who, *q)
+	if err != nil {
+		return driving{}, call{}, g.refused(err, who, q.Class, "")
 	}
 	if !g.withoutHosts(req.Claim.Pool) {
 		err = g.possible(&req.Ask, &pin)
 	}
 	if err != nil {
-		return Outcome{}, g.refused(err, who, q.Class, req.Claim.Pool)
+		return driving{}, call{}, g.refused(err, who, q.Class, req.Claim.Pool)
 	}
 	c := call{gateway: g, who: who, ask: req.Ask, key: q.Key, receipt: q.Receipt}
-	return c.finish(g.drive(ctx, req, pin))
+	return driving{gateway: g, req: req, pin: pin}, c, nil
 }
 
 // request turns the wire's ask into a passage's, judged against the class and the caller.
@@ -80,7 +90,11 @@ func (g *Gateway) request(who *config.Consumer, q api.AdmissionRequest) (admissi
 	}
 	claim, err := claimOf(who, q)
 	claim.Contents, claim.Pool = contents, class.Pool
-	return admission.Request{Claim: claim, Ask: ask}, pin, err
+	req := admission.Request{Claim: claim, Ask: ask, ByHost: class.Record == config.ByHost}
+	if err == nil {
+		err = g.recordable(&req)
+	}
+	return req, pin, err
 }
 
 // namePattern is what the contract takes as a key and as a name.
@@ -140,7 +154,7 @@ func (g *Gateway) withoutHosts(name string) bool {
 func (g *Gateway) possible(ask *gate.Ask, pin *table.PickOptions) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if pin.Require != "" && g.hosts[pin.Require] == nil {
+	if _, known := g.table.Lookup(pin.Require); pin.Require != "" && !known {
 		return api.Refuse(api.Infeasible, "host %s is not registered", pin.Require)
 	}
 	if g.table.Len() == 0 {
@@ -154,8 +168,13 @@ func (g *Gateway) possible(ask *gate.Ask, pin *table.PickOptions) error {
 
 // anyUnmeasured says whether some host has not told its limits yet; g.mu must be held.
 func (g *Gateway) anyUnmeasured() bool {
-	for _, a := range g.hosts {
-		if a.verdict.Limit == 0 {
+	for id, a := range g.hosts {
+		if a.verdict.Limit == 0 && g.known.hosts[id].Bounds.MaxAsk == 0 && !g.isBuried(id) {
+			return true
+		}
+	}
+	for id, h := range g.known.hosts {
+		if h.Bounds.MaxAsk == 0 && g.hosts[id] == nil && h.State != registry.Buried {
 			return true
 		}
 	}
@@ -240,6 +259,10 @@ func (g *Gateway) Heartbeat(ctx context.Context, who *config.Consumer, key strin
 	if err != nil {
 		return Outcome{}, err
 	}
+	return g.keep(ctx, who, row)
+}
+
+func (g *Gateway) keep(ctx context.Context, who *config.Consumer, row pool.Row) (Outcome, error) {
 	req, pin, c := g.again(who, row)
 	if row.State != pool.Admitted && row.State != pool.Running {
 		return c.finish(admission.Standing(row))
@@ -256,7 +279,8 @@ func (g *Gateway) again(who *config.Consumer, row pool.Row) (admission.Request, 
 		pin = table.PickOptions{Prefer: row.Contents.Host}
 	}
 	claim := pool.Claim{Consumer: row.Consumer, Key: row.Key, Contents: row.Contents, Pool: row.Pool, Mode: row.Mode}
-	return admission.Request{Claim: claim, Ask: ask}, pin, call{gateway: g, who: who, ask: ask, key: row.Key}
+	req := admission.Request{Claim: claim, Ask: ask, ByHost: byHost(&row)}
+	return req, pin, call{gateway: g, who: who, ask: ask, key: row.Key}
 }
 
 // askOf is what a row asks of a host. Its class may have left the configuration since: then
@@ -284,6 +308,9 @@ func (g *Gateway) Get(ctx context.Context, who *config.Consumer, key string) (ap
 
 // find looks a key of the caller up.
 func (g *Gateway) find(ctx context.Context, who *config.Consumer, key string) (pool.Row, error) {
+	if row, known := g.own.get(who.Name, key); known {
+		return row, nil
+	}
 	row, found, err := g.Store.Get(ctx, who.Name, key)
 	return g.found(who, row, found, err, "no admission of consumer "+who.Name+" has the key "+key)
 }
@@ -319,6 +346,9 @@ func (g *Gateway) GetByID(ctx context.Context, who *config.Consumer, id string) 
 
 // byID hides what is not the caller's: whether it exists is nobody else's business.
 func (g *Gateway) byID(ctx context.Context, who *config.Consumer, id string) (pool.Row, error) {
+	if _, ok := admission.ByHost(id); ok {
+		return g.recorded(ctx, who, id)
+	}
 	row, found, err := g.Store.ByID(ctx, id)
 	if found && row.Consumer != who.Name && !who.Has(config.RoleOperator) {
 		found = false
@@ -370,6 +400,7 @@ func (g *Gateway) List(ctx context.Context, who *config.Consumer, f Filter) ([]a
 		g.unread(err)
 		return nil, false, api.Refuse(api.Unavailable, "the store could not be read")
 	}
+	rows = append(rows, g.own.list(f)...)
 	slices.SortFunc(rows, func(a, b pool.Row) int {
 		return cmp.Or(cmp.Compare(createdAt(b), createdAt(a)), cmp.Compare(a.ID, b.ID))
 	})

@@ -347,12 +347,13 @@ type fakeHost struct {
 	mu     sync.Mutex // guards what follows
 	h      *host.Host
 	news   host.News
-	some   chan struct{} // holds one token when there is news
-	deaf   bool          // answers nothing and says nothing
-	mute   bool          // loses ends and tracks on the way
-	strays []host.Stray  // run in no ledger's name
-	quiet  bool          // says nothing unasked
-	lag    time.Duration // of its verdicts
+	some   chan struct{}     // holds one token when there is news
+	deaf   bool              // answers nothing and says nothing
+	mute   bool              // loses ends and tracks on the way
+	strays []host.Stray      // run in no ledger's name
+	quiet  bool              // says nothing unasked
+	lag    time.Duration     // of its verdicts
+	also   []func(host.News) // hear what it says unasked
 	plan   map[string]string
 	asked  map[string]int // kind of event, or Verdict -> times
 }
@@ -439,6 +440,9 @@ func (h *fakeHost) tell(n host.News) {
 	h.news.Add(n)
 	if h.deaf || h.quiet {
 		return
+	}
+	for _, hear := range h.also {
+		hear(n)
 	}
 	select {
 	case h.some <- struct{}{}:
@@ -565,6 +569,13 @@ func (h *fakeHost) Holds(ctx context.Context, ref host.Ref) (reserved, running b
 		return [2]bool{reserved, running}
 	})
 	return both[0], both[1], err
+}
+
+// Placed implements control.Link.
+func (h *fakeHost) Placed(ctx context.Context, id string) (host.Placed, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return ask(ctx, h, "Placed", func(h *host.Host) host.Placed { return h.Placed(id) })
 }
 
 // Next implements control.Feed.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/registry"
 )
 
 // Store is what the replica needs of its database: whole transitions, each atomic, each
@@ -38,6 +39,13 @@ type Store interface {
 	// Override and Resume are audited in the same transaction, under o.By and o.Reason.
 	Override(ctx context.Context, name string, o pool.Override, lasts time.Duration) (pool.OverrideVerdict, pool.Limits, error)
 	Resume(ctx context.Context, name, by, reason string) (pool.OverrideVerdict, pool.Limits, error)
+	// Shadow and Enforce likewise: what operators take out of force, and back.
+	Shadow(ctx context.Context, t pool.Target, by, reason string) (pool.OrderVerdict, error)
+	Enforce(ctx context.Context, t pool.Target, by, reason string) (pool.OrderVerdict, error)
+	// Orders returns those that stand.
+	Orders(ctx context.Context) (pool.Orders, error)
+	// Note writes into the audit what somebody did past every replica.
+	Note(ctx context.Context, d Deed) error
 	// Sweep writes the pulse first.
 	Sweep(ctx context.Context) ([]pool.Row, error)
 	// Pulse writes that this replica hears, and renews the leases of the hosts that it heard.
@@ -48,8 +56,25 @@ type Store interface {
 	List(ctx context.Context, f Filter) ([]pool.Row, error)
 	Lines(ctx context.Context) ([]pool.Line, error)
 
-	// Register gives a host a new incarnation from the sequence.
+	// Register gives a host whose agent runs in this very process a new incarnation.
 	Register(ctx context.Context, host string) (int64, error)
+	// IssueJoin keeps a join token that lasts for a while from now. Audited under t.By.
+	IssueJoin(ctx context.Context, t registry.Token, lasts time.Duration) (registry.Token, error)
+	// RevokeJoin makes an unused token void; ok is false when there is none of that id. Audited.
+	RevokeJoin(ctx context.Context, id, by string) (t registry.Token, ok bool, err error)
+	// JoinTokens returns those that neither were used nor ended a day ago, newest first.
+	JoinTokens(ctx context.Context) ([]registry.Token, error)
+	// Join registers a host under a token, which is used up. Audited.
+	Join(ctx context.Context, j registry.Join) (registry.Entry, error)
+	// RegisterHost takes a host's own word, under its credential. A move is audited.
+	RegisterHost(ctx context.Context, r registry.Registration) (registry.Host, registry.Entry, error)
+	// SetHostState carries out an operator's deed if it is legal, and returns the host as it
+	// was. Audited. What a buried host holds in the store is over with the next Sweep.
+	SetHostState(ctx context.Context, c registry.Change) (was registry.Host, v registry.Verdict, err error)
+	// HostsVersion rises with every change of what Hosts returns, but for HeardAt.
+	HostsVersion(ctx context.Context) (int64, error)
+	// Describe keeps what hosts said of themselves.
+	Describe(ctx context.Context, said []HostBounds) error
 	// Config returns the document in force; generation 0 when there is none yet.
 	Config(ctx context.Context) (Config, error)
 	// ConfigAt returns a former document; ok is false when that generation never was.
@@ -64,8 +89,8 @@ type Store interface {
 	Attest(ctx context.Context, r Replica) error
 	// Replicas returns those that attested within the last hour, by id.
 	Replicas(ctx context.Context) ([]Replica, error)
-	// Hosts returns the registered hosts, by id.
-	Hosts(ctx context.Context) ([]HostLease, error)
+	// Hosts returns the registered hosts, the buried ones too, by id.
+	Hosts(ctx context.Context) ([]RegisteredHost, error)
 	// Freed tells, now and then, that another replica freed a slot or changed a limit. It is
 	// a hint: what it does not tell is found by looking. Nil when there is nobody to tell.
 	Freed() <-chan struct{}
@@ -123,6 +148,20 @@ func OverrideDeed(name string, most int64, lasts time.Duration) string {
 // ResumeDeed says what Resume did.
 func ResumeDeed(name string) string { return "pool resume " + name }
 
+// ShadowDeed says what Shadow did.
+func ShadowDeed(t pool.Target) string { return "mode shadow " + flagOf(t) }
+
+// EnforceDeed says what Enforce did.
+func EnforceDeed(t pool.Target) string { return "mode enforce " + flagOf(t) }
+
+// flagOf names a target in the words of the command line.
+func flagOf(t pool.Target) string {
+	if t.Name == "" {
+		return "--" + string(t.Scope)
+	}
+	return "--" + string(t.Scope) + " " + t.Name
+}
+
 // ApplyDeed says what Apply did.
 func ApplyDeed(generation int64) string {
 	return fmt.Sprintf("config apply, generation %d", generation)
@@ -135,11 +174,4 @@ type Replica struct {
 	Version string
 	Keys    string // ids of the ticket keys that it knows, the signing one first, joined by commas
 	HeardAt pool.Time
-}
-
-// HostLease is a registered host, and when any replica last heard it.
-type HostLease struct {
-	ID          string
-	Incarnation int64
-	HeardAt     pool.Time
 }

@@ -86,7 +86,7 @@ func (g *Gateway) promising(ask *gate.Ask, pin *table.PickOptions) []Link {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if pin.Require != "" {
-		if a := g.hosts[pin.Require]; a != nil {
+		if a := g.hosts[pin.Require]; a != nil && a.link != nil {
 			return []Link{a.link}
 		}
 		return nil
@@ -94,12 +94,12 @@ func (g *Gateway) promising(ask *gate.Ask, pin *table.PickOptions) []Link {
 	var links []Link
 	seen := map[string]bool{}
 	for _, c := range g.table.Promising(g.Now(), ask, pin, nil, sweepHosts) {
-		if a := g.hosts[c.Host]; a != nil {
+		if a := g.hosts[c.Host]; a != nil && a.link != nil {
 			links, seen[c.Host] = append(links, a.link), true
 		}
 	}
 	for id, a := range g.hosts {
-		if len(links) < sweepHosts && !seen[id] {
+		if len(links) < sweepHosts && !seen[id] && a.link != nil && !g.isBuried(id) {
 			links = append(links, a.link)
 		}
 	}

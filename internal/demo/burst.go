@@ -47,7 +47,7 @@ func (d *demo) hosts(ctx context.Context) error {
 func (d *demo) warn() {
 	told := map[string]bool{}
 	for _, n := range d.nodes {
-		for _, w := range n.process.said("WARN") {
+		for _, w := range n.process.Said("WARN") {
 			if !told[w] {
 				d.screen.note("Note: %s", w)
 			}

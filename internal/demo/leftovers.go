@@ -45,7 +45,7 @@ func (d *demo) stopHosts() error {
 			continue
 		}
 		if err := n.stop(); err != nil {
-			errs = append(errs, fmt.Errorf("host %s: %w: %s", n.name, err, n.process.lastWords()))
+			errs = append(errs, fmt.Errorf("host %s: %w: %s", n.name, err, n.process.LastWords()))
 		}
 	}
 	return errors.Join(errs...)
@@ -119,5 +119,5 @@ func (d *demo) clear(ctx context.Context) error {
 
 // isHost says whether a process is one of the two hosts, which stop in their own way.
 func (d *demo) isHost(pid int) bool {
-	return slices.ContainsFunc(d.nodes, func(n *node) bool { return n.process != nil && n.process.pid == pid })
+	return slices.ContainsFunc(d.nodes, func(n *node) bool { return n.process != nil && n.process.PID() == pid })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/client"
 	"github.com/plimsoll-project/plimsoll/client/boot"
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/internal/child"
 	"github.com/plimsoll-project/plimsoll/internal/discover"
 )
 
@@ -29,7 +30,7 @@ type node struct {
 	self   string
 	expect arithmetic
 
-	process   *child // nil: it was not started
+	process   *child.Child // nil: it was not started
 	url       string
 	transport *http.Transport
 	wire      *wire // over transport
@@ -57,14 +58,14 @@ func environment(run string) []string {
 
 // start starts the host. It is up when it has left its note.
 func (n *node) start(ctx context.Context, d *demo) (err error) {
-	if n.process, err = startChild(n.self, n.dir, n.env, "up", "--config", n.config); err != nil {
+	if n.process, err = child.Start(n.self, filepath.Join(n.dir, "up.log"), n.env, "up", "--config", n.config); err != nil {
 		return err
 	}
 	return d.await(ctx, "the host's note on how it is reached", "to be there", func(context.Context) (string, bool, error) {
 		note, err := discover.Read(n.dir)
 		switch {
-		case !n.process.running():
-			return "", false, fmt.Errorf("plimsoll up ended: %s", n.process.lastWords())
+		case !n.process.Running():
+			return "", false, fmt.Errorf("plimsoll up ended: %s", n.process.LastWords())
 		case errors.Is(err, fs.ErrNotExist):
 			return "none", false, nil
 		case err != nil:
@@ -94,7 +95,7 @@ func (n *node) stop() error {
 	if n.transport != nil {
 		n.transport.CloseIdleConnections()
 	}
-	return n.process.stop()
+	return n.process.Stop()
 }
 
 // view is the host's own word.

@@ -24,6 +24,9 @@ type Note struct {
 	URL       string `json:"url"`
 	TokenFile string `json:"token_file"`
 	Socket    string `json:"socket"` // the boot seam of this machine's agent
+	// Sockets are those of all agents of a fleet on this machine. host id -> path
+	Sockets map[string]string `json:"sockets,omitempty"`
+	CA      string            `json:"ca,omitempty"` // file of the authority that signed the server's certificate
 }
 
 // DefaultDataDir is where `plimsoll up` keeps its data when nothing else is said:

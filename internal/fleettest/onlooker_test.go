@@ -16,6 +16,9 @@ type onlooker struct {
 	// query hands each row to each, to be scanned.
 	query func(ctx context.Context, each func(scan func(...any) error) error, sql string) error
 
+	limits map[string]int64 // pool -> the most that may be held, of pools without shares
+	beside beside
+
 	snapshots int
 	most      map[string]int64 // pool -> slots held at once
 	sum       int64            // of slots held in all snapshots
@@ -36,6 +39,18 @@ func (o *onlooker) watch(ctx context.Context) {
 		o.look(ctx)
 		sleep(ctx, 25*time.Millisecond)
 	}
+}
+
+// begin watches until end.
+func (o *onlooker) begin() {
+	ctx, stop := context.WithCancel(o.t.Context())
+	o.beside.stop = stop
+	o.beside.all.Go(func() { o.watch(ctx) })
+}
+
+func (o *onlooker) end() {
+	o.beside.stop()
+	o.beside.all.Wait()
 }
 
 // look takes one snapshot, if the database is there.
@@ -62,6 +77,9 @@ func (o *onlooker) look(ctx context.Context) {
 		o.t.Errorf("held at once: %v, of shared %d by others than chat", busy, others)
 	}
 	for pool, n := range busy {
+		if most, ok := o.limits[pool]; ok && n > most {
+			o.t.Errorf("of pool %s %d are held at once, and its cap is %d", pool, n, most)
+		}
 		o.sum += n
 		o.most[pool] = max(o.most[pool], n)
 	}

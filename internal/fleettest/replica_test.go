@@ -2,14 +2,17 @@ package fleettest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,7 +26,11 @@ type replica struct {
 	dir  string
 	port int
 	env  []string
+	log  string // level; empty: the default
 
+	through []string // the command that becomes the process, if another is to prepare it
+
+	pid    atomic.Int64 // of the process that was started last
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when the process has
 	stderr *output
@@ -50,8 +57,14 @@ func (o *output) String() string {
 // newReplica is not started yet. An empty store is the embedded one.
 func newReplica(t *testing.T, verb, store string) *replica {
 	t.Helper()
+	return newReplicaOf(t, verb, store, document())
+}
+
+// newReplicaOf is one with a fleet of its own.
+func newReplicaOf(t *testing.T, verb, store, fleet string) *replica {
+	t.Helper()
 	r := &replica{t: t, verb: verb, dir: t.TempDir(), port: freePort(t), stderr: new(output)}
-	for name, text := range map[string]string{"keys.json": keysFile, "plimsoll.yaml": document()} {
+	for name, text := range map[string]string{"keys.json": keysFile, "plimsoll.yaml": fleet} {
 		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +95,8 @@ func (r *replica) start() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.cmd = exec.Command(path, r.verb, "--config", filepath.Join(r.dir, "plimsoll.yaml"))
+	line := append(slices.Clone(r.through), path, r.verb, "--log", cmp.Or(r.log, "info"), "--config", filepath.Join(r.dir, "plimsoll.yaml"))
+	r.cmd = exec.Command(line[0], line[1:]...)
 	r.cmd.Env, r.cmd.Dir, r.cmd.Stderr = r.env, "/", r.stderr
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd, ended, started := r.cmd, make(chan struct{}), make(chan error)
@@ -90,6 +104,9 @@ func (r *replica) start() {
 		defer close(ended)
 		runtime.LockOSThread() // for the signal is sent at the end of this thread
 		err := cmd.Start()
+		if err == nil {
+			r.pid.Store(int64(cmd.Process.Pid))
+		}
 		started <- err
 		if err == nil {
 			_ = cmd.Wait()

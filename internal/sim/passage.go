@@ -152,7 +152,7 @@ func (d *driving) pick(e admission.Effect) {
 		d.feed(admission.Picked{Tally: tallyOf(r.table.Explain(r.fleet.now, &d.req.Ask, &opts, len(r.fleet.agents)))})
 		return
 	}
-	d.charge = r.table.Charge(c.Ref, &d.req.Ask)
+	d.charge = r.table.Charge(c.Ref, &d.req.Ask, 0)
 	d.feed(admission.Picked{Host: c.Host})
 }
 

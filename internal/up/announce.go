@@ -19,6 +19,9 @@ func (u *Up) announce(ctx context.Context) error {
 	var err error
 	local := u.File.Local
 	note := discover.Note{URL: u.url(), TokenFile: u.secrets.tokenFile}
+	if t := local.TLS; t != nil {
+		note.CA = t.CA
+	}
 	if u.hasHost() {
 		note.Socket = local.AgentSocket()
 		if view, err = u.firstView(ctx); err != nil {
@@ -44,7 +47,12 @@ func (u *Up) announce(ctx context.Context) error {
 	return nil
 }
 
-func (u *Up) url() string { return "http://" + u.api.Addr().String() }
+func (u *Up) url() string {
+	if u.identity != nil {
+		return "https://" + u.api.Addr().String()
+	}
+	return "http://" + u.api.Addr().String()
+}
 
 // firstView is the host's view once it has measured: before that it has nothing to promise.
 func (u *Up) firstView(ctx context.Context) (host.View, error) {

@@ -2,9 +2,11 @@ package up
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -58,6 +60,11 @@ func (u *Up) serveAPI(ctx context.Context) error {
 		Handler: &u.front, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(u.Log.Handler(), slog.LevelDebug),
 	}
+	serve := server.Serve
+	if u.identity != nil {
+		server.TLSConfig = forCallers(u.identity)
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
 	stopped := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
@@ -66,10 +73,17 @@ func (u *Up) serveAPI(ctx context.Context) error {
 		defer cancel()
 		stopped <- closeAll(server, server.Shutdown(closing))
 	}()
-	if err := server.Serve(u.api); !errors.Is(err, http.ErrServerClosed) {
+	if err := serve(u.api); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the API: %w", err)
 	}
 	return <-stopped
+}
+
+// forCallers is what the API is served with: callers have tokens, and need no certificate.
+func forCallers(identity *tls.Config) *tls.Config {
+	c := identity.Clone()
+	c.ClientAuth, c.ClientCAs = tls.NoClientCert, nil
+	return c
 }
 
 // closeAll ends what a shutdown waited for in vain: a connection on which nothing was ever

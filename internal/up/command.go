@@ -39,6 +39,8 @@ func (f *flags) options(c *cobra.Command, version string) (Options, error) {
 // Command is `plimsoll up`.
 func Command(version string) *cobra.Command {
 	var f flags
+	var agents, replicas int
+	var store string
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run a replica, this machine's agent and a store in one process",
@@ -51,21 +53,39 @@ with placement: none need none.
 
 Every local setting of the configuration has an environment variable, as host.budget has
 PLIMSOLL_HOST_BUDGET; variables win over the file, and flags over both. The fleet section
-counts at the first start only: later plimsoll config apply changes what is in force.`,
+counts at the first start only: later plimsoll config apply changes what is in force.
+
+With --agents and --replicas it is a whole fleet on this machine, to try: that many processes
+of this binary, each with a data directory below this one's, which end with it. The agents
+share four fifths of the machine's free memory. The schema of --store is brought up to date.`,
 		Example: `  plimsoll up
   plimsoll up --config plimsoll.yaml
   PLIMSOLL_HOST_BUDGET=4GiB plimsoll up --data-dir ./state --listen 127.0.0.1:0
-  plimsoll config example --no-hosts > two.yaml && plimsoll up --config two.yaml`,
+  plimsoll config example --no-hosts > two.yaml && plimsoll up --config two.yaml
+  plimsoll up --agents 8 --replicas 3 --store postgres://plimsoll@127.0.0.1/plimsoll`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := f.options(c, version)
 			if err != nil {
 				return err
 			}
-			return Run(c.Context(), o)
+			if store != "" {
+				o.File.Local.Store = store
+			}
+			if agents == 0 && replicas == 0 {
+				return Run(c.Context(), o)
+			}
+			if o.File.Fleet == nil || o.File.Local.Host == nil {
+				return unfit("a fleet to try needs a host section and a fleet section in its configuration", "leave --config out, or add them as plimsoll config example shows")
+			}
+			t := Trial{Options: o, Agents: max(agents, 1), Replicas: max(replicas, 1)}
+			return t.Run(c.Context())
 		},
 	}
 	f.add(c)
+	c.Flags().IntVar(&agents, "agents", 0, "a fleet to try: so many agents, each a process and a host of its own")
+	c.Flags().IntVar(&replicas, "replicas", 0, "and so many replicas; more than one needs --store postgres://…")
+	c.Flags().StringVar(&store, "store", "", "sqlite, sqlite:/path or postgres://user@host/database")
 	return c
 }
 

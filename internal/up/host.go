@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/plimsoll-project/plimsoll/internal/agent"
+	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 	"github.com/plimsoll-project/plimsoll/ticket"
@@ -40,11 +41,16 @@ func (u *Up) startAgent(ctx, late context.Context, parts *errgroup.Group) error 
 	if err != nil {
 		return fmt.Errorf("derive the host's keys: %w", err)
 	}
+	group, err := groupOf(local.Host.ReserveGroup)
+	if err != nil {
+		return err
+	}
 	u.agent, err = agent.New(ctx, agent.Config{
 		Host: local.HostConfig(runtime.NumCPU(), nil), Budget: local.Host.Budget,
 		Dir: local.DataDir, Socket: local.AgentSocket(),
 		SampleLimits: local.Host.SampleLimits, SampleSandboxes: local.Host.SampleSandboxes,
-		Machine: u.machine, Driver: u.driver, Keys: keys, Register: u.register, Log: u.Log,
+		Machine: u.machine, Driver: u.driver, Keys: keys, Register: u.register, ReserveGroup: group,
+		Show: control.ShowHost, Log: u.Log,
 	})
 	if err != nil {
 		return err
@@ -65,6 +71,22 @@ func (u *Up) startAgent(ctx, late context.Context, parts *errgroup.Group) error 
 	parts.Go(func() error { return u.agent.Run(late) })
 	parts.Go(func() error { return u.agent.Serve(late, u.seam) })
 	return nil
+}
+
+// readmit registers the own host anew that was buried: it is started by whoever runs this
+// machine, and needs no token.
+func (u *Up) readmit(ctx context.Context) error {
+	hosts, err := u.store.Hosts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		if h.ID == u.File.Local.HostID() && h.State == control.HostBuried {
+			u.Log.Warn("this machine's host was buried; it is registered anew", "host", h.ID)
+			_, err = u.store.Register(ctx, h.ID)
+		}
+	}
+	return err
 }
 
 // register takes the host's incarnation from the store, once that is there.

@@ -11,21 +11,22 @@ import (
 	"strings"
 
 	"github.com/plimsoll-project/plimsoll/internal/agent"
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 )
 
 // prepare makes what needs no other part: directories, secrets, sockets, the embedded store.
 func (u *Up) prepare(ctx context.Context) (err error) {
 	local := &u.File.Local
-	if err := os.MkdirAll(local.DataDir, 0o711); err != nil {
-		return fmt.Errorf("make the data directory: %w; choose one that you can write with --data-dir", err)
-	}
-	if u.lock, err = lockDir(local.DataDir); err != nil {
+	if u.lock, err = takeDir(local.DataDir); err != nil {
 		return err
 	}
 	if u.secrets, err = openSecrets(local); err != nil {
 		return err
 	}
 	u.keys.ring = u.secrets.keys
+	if u.identity, err = identityOf(local); err != nil {
+		return err
+	}
 	if u.replicaID, err = replicaID(local.DataDir, local.ReplicaID); err != nil {
 		return err
 	}
@@ -39,6 +40,23 @@ func (u *Up) prepare(ctx context.Context) (err error) {
 		return nil
 	}
 	return u.measure()
+}
+
+// takeDir makes a data directory, and locks it.
+func takeDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return nil, cli.NotValid(fmt.Errorf("make the data directory: %w; choose one that you can write with --data-dir", err))
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, cli.NotValid(err)
+	}
+	return lock, nil
+}
+
+// unfit is a configuration that cannot be followed, and what to do about it.
+func unfit(what, try string) error {
+	return &cli.Failure{Status: cli.ExitConfig, Err: errors.New(what), Try: try}
 }
 
 // lockDir keeps a second process out of a data directory: it would take the first one's name

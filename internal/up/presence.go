@@ -9,7 +9,10 @@ import (
 )
 
 // attestEvery is how often a replica says that it is up.
-const attestEvery = 5 * time.Second
+const (
+	attestEvery = 5 * time.Second
+	attestPause = 100 * time.Millisecond
+)
 
 // presence is what a replica says of itself to operators: that it is up, and which ticket
 // keys it knows. One that stops says so, by no address: a rotation need not wait for it.
@@ -36,6 +39,7 @@ func (u *Up) attestUntil(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		u.attest(ctx)
+		wait(ctx, attestPause) // hosts that connect together are one change
 		select {
 		case <-ctx.Done():
 			return
@@ -51,7 +55,7 @@ func (u *Up) attest(ctx context.Context) {
 	if u.presence.gone {
 		return
 	}
-	me := control.Replica{ID: u.replicaID, Address: u.File.Local.Address(u.api.Addr()), Version: u.Version, Keys: u.keys.ids()}
+	me := control.Replica{ID: u.replicaID, Address: u.File.Local.Address(u.api.Addr()), Version: u.Version, Keys: u.dialer.Known(u.keys.ids())}
 	if u.presence.said && !u.presence.doubted {
 		u.doubt(ctx, me)
 	}

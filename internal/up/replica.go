@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/control"
+	"github.com/plimsoll-project/plimsoll/internal/link"
 	"github.com/plimsoll-project/plimsoll/internal/web"
 )
 
@@ -29,12 +30,19 @@ func (u *Up) assemble(ctx context.Context) error {
 	u.gateway, err = control.New(control.Options{
 		Store: u.store, Keys: u.secrets.keys, Passage: passage, Metrics: control.NewMetrics(u.metrics), Log: u.Log,
 		Now: func() time.Duration { return time.Since(started) }, Wall: time.Now, Rand: rand.Uint64,
-		Local: u.secrets.consumer(),
+		Local: u.secrets.consumer(), Self: u.replicaID,
 	})
 	if err != nil {
 		return err
 	}
 	u.metrics.MustRegister(u.gateway.Gauges())
+	u.dialer = link.NewDialer(link.DialerOptions{
+		Replica: u.replicaID, Version: u.Version, Keys: u.secrets.keys, Allow: u.File.Local.AllowedAgents(), TLS: u.identity,
+		Acknowledged: u.presence.again,
+	})
+	if err := u.keys.use(u.dialer.SetKeys); err != nil { // who verifies comes before who mints
+		return err
+	}
 	if err := u.keys.use(u.gateway.SetKeys); err != nil {
 		return err
 	}
@@ -82,10 +90,14 @@ func differs(fleet *config.Fleet, inForce control.Config) bool {
 // startReplica runs what a replica does besides answering, and then lets it answer.
 func (u *Up) startReplica(ctx, late context.Context, parts *errgroup.Group) {
 	if u.hasHost() {
+		if err := u.readmit(late); err != nil {
+			u.Log.Error("whether this machine's host was buried is not known; nothing is placed on it if it was", "err", err)
+		}
 		parts.Go(func() error { return u.gateway.Attach(late, u.agent, u.agent.Subscribe()) })
 	}
 	parts.Go(func() error { u.gateway.SweepUntil(late); return nil })
 	parts.Go(func() error { u.gateway.PulseUntil(late); return nil })
+	parts.Go(func() error { u.gateway.Follow(late, u.dialer); return nil })
 	parts.Go(func() error { u.attestUntil(ctx); return nil })
 	u.front.open((&web.Server{Gateway: u.gateway, Metrics: u.metrics, Log: u.Log}).Handler(), u.gateway.Stop)
 }

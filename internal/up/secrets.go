@@ -24,6 +24,8 @@ type secrets struct {
 	tokenFile string
 }
 
+func newToken() ([]byte, error) { return []byte("plt_" + rand.Text() + "\n"), nil }
+
 // LocalConsumer is whoever can read the token file of a machine.
 const LocalConsumer = "local"
 
@@ -34,7 +36,7 @@ func openSecrets(local *config.Local) (secrets, error) {
 	if s.reader, s.keys, err = openKeys(local); err != nil {
 		return s, err
 	}
-	token, err := readOrMake(s.tokenFile, func() ([]byte, error) { return []byte("plt_" + rand.Text() + "\n"), nil })
+	token, err := readOrMake(s.tokenFile, newToken)
 	if err != nil {
 		return s, err
 	}

@@ -5,6 +5,7 @@ package up
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/discover"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
+	"github.com/plimsoll-project/plimsoll/internal/link"
 )
 
 // Options are what the command line adds to the file.
@@ -38,6 +40,7 @@ type Up struct {
 	lock      *os.File // on the data directory, for as long as this process lives
 	replicaID string
 	secrets   secrets
+	identity  *tls.Config   // nil: plaintext
 	opened    chan struct{} // closed when the store is there
 	store     store         // only once opened is closed
 	keys      keys
@@ -47,6 +50,7 @@ type Up struct {
 
 	// Of the replica.
 	gateway *control.Gateway
+	dialer  *link.Dialer
 	metrics *prometheus.Registry
 	noted   bool // the note for other commands is ours
 

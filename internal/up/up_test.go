@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -164,7 +165,7 @@ func TestTwoOnOneDataDirectory(t *testing.T) {
 	elsewhere := newSite(t)
 	elsewhere.set("PLIMSOLL_STORE", "sqlite:"+filepath.Join(s.data, "plimsoll.db"))
 	t.Log(elsewhere.fails("in use by another process", strconv.Itoa(s.cmd.Process.Pid)))
-	if s.note() != note {
+	if !reflect.DeepEqual(s.note(), note) {
 		t.Error("the note is another")
 	}
 	if _, err := s.client().Pools(within(t, 5*time.Second)); err != nil {

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"crypto/sha256"
 	"net/http"
 	"strings"
 
@@ -10,39 +9,29 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/config"
 )
 
-type callerKey struct{}
+type (
+	callerKey     struct{}
+	credentialKey struct{}
+)
 
-// caller is who the credential says it is; never what a field says.
+// caller is who the credential says it is; never what a field says. Behind a route that takes
+// consumers there is one.
 func caller(ctx context.Context) *config.Consumer {
 	c, _ := ctx.Value(callerKey{}).(*config.Consumer)
 	return c
 }
 
-// authenticated finds the consumer of the bearer token, by its hash.
-func (s *Server) authenticated(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		if !strings.EqualFold(scheme, "Bearer") || token == "" {
-			s.fail(w, r, api.Refuse(api.Unauthenticated, "no bearer token was sent"))
-			return
-		}
-		who, ok := s.Gateway.Authenticate(sha256.Sum256([]byte(token)))
-		if !ok {
-			s.fail(w, r, api.Refuse(api.Unauthenticated, "the bearer token is no configured consumer's"))
-			return
-		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
-	})
+// credential is the SHA-256 of what a host sent as its own.
+func credential(ctx context.Context) [32]byte {
+	c, _ := ctx.Value(credentialKey{}).([32]byte)
+	return c
 }
 
-// must refuses a caller without the role.
-func must(ctx context.Context, role config.Role) (*config.Consumer, error) {
-	who := caller(ctx)
-	if who == nil {
-		return nil, api.Refuse(api.Unauthenticated, "no bearer token was sent")
+// bearer is the token that was sent.
+func bearer(r *http.Request) (string, error) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return "", api.Refuse(api.Unauthenticated, "no bearer token was sent")
 	}
-	if !who.Has(role) {
-		return nil, api.Refuse(api.Forbidden, "consumer %s lacks the role %s", who.Name, role)
-	}
-	return who, nil
+	return token, nil
 }

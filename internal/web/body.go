@@ -47,8 +47,6 @@ func unreadable(err error) error {
 // bodyOf says which document a route takes; nil for none.
 func bodyOf(r *http.Request) any {
 	switch r.Pattern {
-	case "POST /v1/admissions":
-		return &api.AdmissionRequest{}
 	case "PUT /v1/config":
 		return &api.ConfigChange{}
 	case reportPattern:
@@ -59,6 +57,16 @@ func bodyOf(r *http.Request) any {
 		return &api.PoolHoldRequest{}
 	case "POST /v1/pools/{pool}/resume":
 		return &api.PoolResumeRequest{}
+	case "POST /v1/observations":
+		return &api.ObservationBatch{}
+	case "POST /v1/hosts:join":
+		return &api.HostJoinRequest{}
+	case "POST /v1/hosts/{id}/register":
+		return &api.HostRegistration{}
+	case "POST /v1/hosts/{id}/cordon", "POST /v1/hosts/{id}/uncordon", "POST /v1/hosts/{id}/drain", "POST /v1/hosts/{id}/bury":
+		return &api.HostDeedRequest{}
+	case "POST /v1/join-tokens":
+		return &api.JoinTokenRequest{}
 	case "POST /v1/tickets:redeem", "POST /v1/tickets:verify":
 		return &api.TicketRequest{}
 	}

@@ -5,33 +5,12 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
-	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
 // handlers are the generated interface over the gateway: who may, then what.
 type handlers struct{ gateway *control.Gateway }
-
-func (h handlers) CreateAdmission(ctx context.Context, q CreateAdmissionRequestObject) (CreateAdmissionResponseObject, error) {
-	who, err := must(ctx, config.RoleConsumer)
-	if err != nil {
-		return nil, err
-	}
-	out, err := h.gateway.Admit(ctx, who, *q.Body)
-	switch {
-	case err != nil:
-		return nil, err
-	case out.Waiting != nil:
-		return CreateAdmission202JSONResponse{stillWaiting(out.Waiting)}, nil
-	case out.New:
-		return CreateAdmission201JSONResponse{
-			Body:    *out.Admission,
-			Headers: CreateAdmission201ResponseHeaders{Location: "/v1/admissions/" + out.Admission.Key},
-		}, nil
-	}
-	return CreateAdmission200JSONResponse(*out.Admission), nil
-}
 
 func stillWaiting(w *api.Waiting) StillWaitingJSONResponse {
 	return StillWaitingJSONResponse{
@@ -41,10 +20,7 @@ func stillWaiting(w *api.Waiting) StillWaitingJSONResponse {
 }
 
 func (h handlers) AttemptAdmission(ctx context.Context, q AttemptAdmissionRequestObject) (AttemptAdmissionResponseObject, error) {
-	who, err := must(ctx, config.RoleConsumer)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	if ms := q.Params.WaitMS; ms < 0 || ms > control.LongestPoll.Milliseconds() {
 		return nil, api.Refuse(api.InvalidRequest, "wait_ms: %d is not between 0 and %d", ms, control.LongestPoll.Milliseconds())
 	}
@@ -59,10 +35,7 @@ func (h handlers) AttemptAdmission(ctx context.Context, q AttemptAdmissionReques
 }
 
 func (h handlers) HeartbeatAdmission(ctx context.Context, q HeartbeatAdmissionRequestObject) (HeartbeatAdmissionResponseObject, error) {
-	who, err := must(ctx, config.RoleConsumer)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	out, err := h.gateway.Heartbeat(ctx, who, q.Key)
 	switch {
 	case err != nil:
@@ -73,29 +46,31 @@ func (h handlers) HeartbeatAdmission(ctx context.Context, q HeartbeatAdmissionRe
 	return HeartbeatAdmission200JSONResponse(*out.Admission), nil
 }
 
-func (h handlers) GetAdmission(ctx context.Context, q GetAdmissionRequestObject) (GetAdmissionResponseObject, error) {
-	who, err := must(ctx, config.RoleConsumer)
-	if err != nil {
+func (h handlers) HeartbeatAdmissionByID(ctx context.Context, q HeartbeatAdmissionByIDRequestObject) (HeartbeatAdmissionByIDResponseObject, error) {
+	out, err := h.gateway.HeartbeatByID(ctx, caller(ctx), q.ID)
+	switch {
+	case err != nil:
 		return nil, err
+	case out.Waiting != nil:
+		return HeartbeatAdmissionByID202JSONResponse{stillWaiting(out.Waiting)}, nil
 	}
+	return HeartbeatAdmissionByID200JSONResponse(*out.Admission), nil
+}
+
+func (h handlers) GetAdmission(ctx context.Context, q GetAdmissionRequestObject) (GetAdmissionResponseObject, error) {
+	who := caller(ctx)
 	a, err := h.gateway.Get(ctx, who, q.Key)
 	return GetAdmission200JSONResponse(a), err
 }
 
 func (h handlers) GetAdmissionByID(ctx context.Context, q GetAdmissionByIDRequestObject) (GetAdmissionByIDResponseObject, error) {
-	who, err := must(ctx, config.RoleConsumer)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	a, err := h.gateway.GetByID(ctx, who, q.ID)
 	return GetAdmissionByID200JSONResponse(a), err
 }
 
 func (h handlers) ReleaseAdmission(ctx context.Context, q ReleaseAdmissionRequestObject) (ReleaseAdmissionResponseObject, error) {
-	who, err := must(ctx, config.RoleConsumer)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	out, err := h.gateway.Release(ctx, who, q.Key, q.Params.Epoch)
 	switch {
 	case err != nil:
@@ -107,10 +82,7 @@ func (h handlers) ReleaseAdmission(ctx context.Context, q ReleaseAdmissionReques
 }
 
 func (h handlers) ReleaseAdmissionByID(ctx context.Context, q ReleaseAdmissionByIDRequestObject) (ReleaseAdmissionByIDResponseObject, error) {
-	who, err := must(ctx, config.RoleConsumer)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	out, err := h.gateway.ReleaseByID(ctx, who, q.ID, q.Params.Epoch)
 	switch {
 	case err != nil:
@@ -138,14 +110,12 @@ func limitOf(n *int64) (int, error) {
 }
 
 func (h handlers) ListAdmissions(ctx context.Context, q ListAdmissionsRequestObject) (ListAdmissionsResponseObject, error) {
-	who, err := must(ctx, config.RoleConsumer)
+	who := caller(ctx)
+	n, err := limitOf(q.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
-	f := control.Filter{Class: q.Params.Class}
-	if f.Limit, err = limitOf(q.Params.Limit); err != nil {
-		return nil, err
-	}
+	f := control.Filter{Class: q.Params.Class, Limit: n}
 	if s := q.Params.State; s != "" {
 		if !s.Valid() {
 			return nil, api.Refuse(api.InvalidRequest, "state: %q is not a state of an admission", s)
@@ -157,26 +127,17 @@ func (h handlers) ListAdmissions(ctx context.Context, q ListAdmissionsRequestObj
 }
 
 func (h handlers) ListHosts(ctx context.Context, _ ListHostsRequestObject) (ListHostsResponseObject, error) {
-	if _, err := must(ctx, config.RoleOperator); err != nil {
-		return nil, err
-	}
 	hosts, err := h.gateway.Hosts(ctx)
 	return ListHosts200JSONResponse{Hosts: hosts}, err
 }
 
 func (h handlers) GetHost(ctx context.Context, q GetHostRequestObject) (GetHostResponseObject, error) {
-	if _, err := must(ctx, config.RoleOperator); err != nil {
-		return nil, err
-	}
 	host, err := h.gateway.Host(ctx, q.ID)
 	return GetHost200JSONResponse(host), err
 }
 
 func (h handlers) PutConfig(ctx context.Context, q PutConfigRequestObject) (PutConfigResponseObject, error) {
-	who, err := must(ctx, config.RoleAdmin)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	c, err := h.gateway.Apply(ctx, who.Name, *q.Body)
 	return PutConfig200JSONResponse(c), err
 }

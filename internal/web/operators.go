@@ -10,53 +10,53 @@ import (
 // What operators see and set.
 
 func (h handlers) ListPools(ctx context.Context, _ ListPoolsRequestObject) (ListPoolsResponseObject, error) {
-	who, err := must(ctx, config.RoleConsumer)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	pools, err := h.gateway.Pools(ctx, who)
 	return ListPools200JSONResponse(pools), err
 }
 
 func (h handlers) OverridePool(ctx context.Context, q OverridePoolRequestObject) (OverridePoolResponseObject, error) {
-	who, err := must(ctx, config.RoleOperator)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	change, err := h.gateway.OverridePool(ctx, who, q.Pool, *q.Body)
 	return OverridePool200JSONResponse(change), err
 }
 
 func (h handlers) HoldPool(ctx context.Context, q HoldPoolRequestObject) (HoldPoolResponseObject, error) {
-	who, err := must(ctx, config.RoleOperator)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	change, err := h.gateway.HoldPool(ctx, who, q.Pool, *q.Body)
 	return HoldPool200JSONResponse(change), err
 }
 
 func (h handlers) ResumePool(ctx context.Context, q ResumePoolRequestObject) (ResumePoolResponseObject, error) {
-	who, err := must(ctx, config.RoleOperator)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	change, err := h.gateway.ResumePool(ctx, who, q.Pool, *q.Body)
 	return ResumePool200JSONResponse(change), err
 }
 
+func (h handlers) GetMode(ctx context.Context, _ GetModeRequestObject) (GetModeResponseObject, error) {
+	report, err := h.gateway.Mode(ctx, caller(ctx))
+	return GetMode200JSONResponse(report), err
+}
+
+func (h handlers) SetMode(ctx context.Context, q SetModeRequestObject) (SetModeResponseObject, error) {
+	report, err := h.gateway.SetMode(ctx, caller(ctx), *q.Body)
+	return SetMode200JSONResponse(report), err
+}
+
+func (h handlers) BypassHost(ctx context.Context, q BypassHostRequestObject) (BypassHostResponseObject, error) {
+	b, err := h.gateway.BypassHost(ctx, caller(ctx), q.ID, *q.Body)
+	return BypassHost200JSONResponse(b), err
+}
+
 func (h handlers) GetConfig(ctx context.Context, q GetConfigRequestObject) (GetConfigResponseObject, error) {
-	who, err := must(ctx, config.RoleOperator)
-	if err != nil {
-		return nil, err
-	}
 	var c api.ConfigDocument
+	var err error
 	if n := q.Params.Generation; n == nil {
 		c, err = h.gateway.Config(ctx)
 	} else if *n < 1 {
 		err = api.Refuse(api.InvalidRequest, "generation: %d is below 1, the first", *n)
 	} else {
-		c, err = h.gateway.ConfigAt(ctx, who, *n)
+		c, err = h.gateway.ConfigAt(ctx, caller(ctx), *n)
 	}
 	return GetConfig200JSONResponse(c), err
 }
@@ -80,28 +80,18 @@ func (h handlers) ListDeeds(ctx context.Context, q ListDeedsRequestObject) (List
 }
 
 func mayList(ctx context.Context, limit *int64) (*config.Consumer, int, error) {
-	who, err := must(ctx, config.RoleOperator)
-	if err != nil {
-		return nil, 0, err
-	}
 	n, err := limitOf(limit)
-	return who, n, err
+	return caller(ctx), n, err
 }
 
 func (h handlers) ListReplicas(ctx context.Context, _ ListReplicasRequestObject) (ListReplicasResponseObject, error) {
-	who, err := must(ctx, config.RoleOperator)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	list, err := h.gateway.ListReplicas(ctx, who)
 	return ListReplicas200JSONResponse(list), err
 }
 
 func (h handlers) Reconcile(ctx context.Context, q ReconcileRequestObject) (ReconcileResponseObject, error) {
-	who, err := must(ctx, config.RoleOperator)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	found, err := h.gateway.Reconcile(ctx, who, *q.Body)
 	return Reconcile200JSONResponse(found), err
 }

@@ -61,7 +61,7 @@ func addFigures(p *api.Problem, f api.Figures) {
 	if f.Cap != 0 || f.PoolBusy != 0 {
 		p.PoolBusy, p.Cap = &f.PoolBusy, &f.Cap
 	}
-	p.Share, p.Override = f.Share, f.Override
+	p.Share, p.Override, p.ElsewhereFits = f.Share, f.Override, f.ElsewhereFits
 	if p.Code == api.TenantOverQuota || p.Code == api.OverCeiling && f.Limit != 0 {
 		p.Limit, p.Use = &f.Limit, &f.Use
 	}

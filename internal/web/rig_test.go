@@ -261,6 +261,10 @@ func (h *fakeHost) Holds(_ context.Context, ref host.Ref) (reserved, running boo
 	return reserved, running, err
 }
 
+func (h *fakeHost) Placed(_ context.Context, id string) (host.Placed, error) {
+	return look(h, func(h *host.Host) host.Placed { return h.Placed(id) })
+}
+
 func (h *fakeHost) Next(ctx context.Context) (host.News, error) {
 	<-ctx.Done()
 	return host.News{}, ctx.Err()
@@ -316,13 +320,21 @@ func (r *rig) call(who, method, path, body string) answer {
 	return a
 }
 
+// tokenOf is a consumer's, or a host's credential as it is.
+func tokenOf(who string) string {
+	if strings.HasPrefix(who, "plh_") {
+		return who
+	}
+	return who + who
+}
+
 func (r *rig) exchange(who, method, path, body string) (answer, error) {
 	r.t.Helper()
 	request := func() *http.Request {
 		q, err := http.NewRequestWithContext(r.t.Context(), method, r.server.URL+path, strings.NewReader(body))
 		r.must(err)
 		if who != "" {
-			q.Header.Set("Authorization", "Bearer "+who+who)
+			q.Header.Set("Authorization", "Bearer "+tokenOf(who))
 		}
 		if body != "" {
 			q.Header.Set("Content-Type", "application/json")
@@ -407,3 +419,10 @@ func (r *rig) problemHolds(q *http.Request, a answer) {
 
 // filter narrows nothing.
 var filter = control.Filter{}
+
+// intake is what the host says of itself.
+func (h *fakeHost) intake() host.Intake {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.h.Verdict().Intake
+}

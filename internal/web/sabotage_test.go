@@ -87,7 +87,7 @@ func (s *sabotaged) Pulse(ctx context.Context, heard []string) (p pool.Pulse, er
 	return s.Store.Pulse(ctx, heard)
 }
 
-func (s *sabotaged) Hosts(ctx context.Context) ([]control.HostLease, error) {
+func (s *sabotaged) Hosts(ctx context.Context) ([]control.RegisteredHost, error) {
 	if err := s.broken("Hosts"); err != nil {
 		return nil, err
 	}

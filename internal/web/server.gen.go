@@ -22,15 +22,15 @@ type ServerInterface interface {
 	// ListAdmissions List admissions
 	// (GET /v1/admissions)
 	ListAdmissions(w http.ResponseWriter, r *http.Request, params ListAdmissionsParams)
-	// CreateAdmission Ask for a sandbox to be admitted
-	// (POST /v1/admissions)
-	CreateAdmission(w http.ResponseWriter, r *http.Request)
 	// ReleaseAdmissionByID Give an admission back by its id
 	// (DELETE /v1/admissions/id/{id})
 	ReleaseAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID, params ReleaseAdmissionByIDParams)
 	// GetAdmissionByID Look at an admission by its id
 	// (GET /v1/admissions/id/{id})
 	GetAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID)
+	// HeartbeatAdmissionByID Keep an admission alive by its id
+	// (POST /v1/admissions/id/{id}/heartbeat)
+	HeartbeatAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID)
 	// ReleaseAdmission Give an admission back
 	// (DELETE /v1/admissions/{key})
 	ReleaseAdmission(w http.ResponseWriter, r *http.Request, key Key, params ReleaseAdmissionParams)
@@ -43,6 +43,9 @@ type ServerInterface interface {
 	// HeartbeatAdmission Keep an admission alive and get a fresh ticket
 	// (POST /v1/admissions/{key}/heartbeat)
 	HeartbeatAdmission(w http.ResponseWriter, r *http.Request, key Key)
+	// ListAdmittable List what each host can still promise, for schedulers of others
+	// (GET /v1/admittable)
+	ListAdmittable(w http.ResponseWriter, r *http.Request, params ListAdmittableParams)
 	// GetAudienceKey Hand out the keys of one audience
 	// (GET /v1/audiences/{name}/key)
 	GetAudienceKey(w http.ResponseWriter, r *http.Request, name Name)
@@ -64,6 +67,48 @@ type ServerInterface interface {
 	// GetHost Show one host's arithmetic
 	// (GET /v1/hosts/{id})
 	GetHost(w http.ResponseWriter, r *http.Request, id Name)
+	// BuryHost Say that nothing runs on a host any more
+	// (POST /v1/hosts/{id}/bury)
+	BuryHost(w http.ResponseWriter, r *http.Request, id Name)
+	// BypassHost Let a host boot without tickets for a while
+	// (POST /v1/hosts/{id}/bypass)
+	BypassHost(w http.ResponseWriter, r *http.Request, id Name)
+	// CordonHost Let a host take nothing new
+	// (POST /v1/hosts/{id}/cordon)
+	CordonHost(w http.ResponseWriter, r *http.Request, id Name)
+	// DrainHost Empty a host
+	// (POST /v1/hosts/{id}/drain)
+	DrainHost(w http.ResponseWriter, r *http.Request, id Name)
+	// RegisterHost Say where a host's agent listens, and begin or go on with its life
+	// (POST /v1/hosts/{id}/register)
+	RegisterHost(w http.ResponseWriter, r *http.Request, id Name)
+	// UncordonHost Let a cordoned host take new admissions again
+	// (POST /v1/hosts/{id}/uncordon)
+	UncordonHost(w http.ResponseWriter, r *http.Request, id Name)
+	// JoinHost Register a host with a join token
+	// (POST /v1/hosts:join)
+	JoinHost(w http.ResponseWriter, r *http.Request)
+	// ListJoinTokens List the join tokens
+	// (GET /v1/join-tokens)
+	ListJoinTokens(w http.ResponseWriter, r *http.Request)
+	// CreateJoinToken Make a join token
+	// (POST /v1/join-tokens)
+	CreateJoinToken(w http.ResponseWriter, r *http.Request)
+	// RevokeJoinToken Make a join token void
+	// (DELETE /v1/join-tokens/{id})
+	RevokeJoinToken(w http.ResponseWriter, r *http.Request, id Name)
+	// GetMode What is enforced, and what is only counted
+	// (GET /v1/mode)
+	GetMode(w http.ResponseWriter, r *http.Request)
+	// SetMode Take something out of force, or put it back
+	// (POST /v1/mode)
+	SetMode(w http.ResponseWriter, r *http.Request)
+	// ReportObservations Compare another scheduler's decisions with ours
+	// (GET /v1/observations)
+	ReportObservations(w http.ResponseWriter, r *http.Request)
+	// Observe Say what another scheduler decided, and later what came of it
+	// (POST /v1/observations)
+	Observe(w http.ResponseWriter, r *http.Request)
 	// ListPools List the pools with their caps and who holds their slots
 	// (GET /v1/pools)
 	ListPools(w http.ResponseWriter, r *http.Request)
@@ -164,20 +209,6 @@ func (siw *ServerInterfaceWrapper) ListAdmissions(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
-// CreateAdmission operation middleware
-func (siw *ServerInterfaceWrapper) CreateAdmission(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateAdmission(w, r)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // ReleaseAdmissionByID operation middleware
 func (siw *ServerInterfaceWrapper) ReleaseAdmissionByID(w http.ResponseWriter, r *http.Request) {
 
@@ -237,6 +268,32 @@ func (siw *ServerInterfaceWrapper) GetAdmissionByID(w http.ResponseWriter, r *ht
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetAdmissionByID(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// HeartbeatAdmissionByID operation middleware
+func (siw *ServerInterfaceWrapper) HeartbeatAdmissionByID(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AdmissionID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HeartbeatAdmissionByID(w, r, id)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -373,6 +430,39 @@ func (siw *ServerInterfaceWrapper) HeartbeatAdmission(w http.ResponseWriter, r *
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.HeartbeatAdmission(w, r, key)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAdmittable operation middleware
+func (siw *ServerInterfaceWrapper) ListAdmittable(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAdmittableParams
+
+	// ------------- Optional query parameter "class" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "class", r.URL.Query(), &params.Class, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "class"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "class", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAdmittable(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -552,6 +642,286 @@ func (siw *ServerInterfaceWrapper) GetHost(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetHost(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// BuryHost operation middleware
+func (siw *ServerInterfaceWrapper) BuryHost(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.BuryHost(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// BypassHost operation middleware
+func (siw *ServerInterfaceWrapper) BypassHost(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.BypassHost(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CordonHost operation middleware
+func (siw *ServerInterfaceWrapper) CordonHost(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CordonHost(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DrainHost operation middleware
+func (siw *ServerInterfaceWrapper) DrainHost(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DrainHost(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RegisterHost operation middleware
+func (siw *ServerInterfaceWrapper) RegisterHost(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RegisterHost(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UncordonHost operation middleware
+func (siw *ServerInterfaceWrapper) UncordonHost(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UncordonHost(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// JoinHost operation middleware
+func (siw *ServerInterfaceWrapper) JoinHost(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.JoinHost(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListJoinTokens operation middleware
+func (siw *ServerInterfaceWrapper) ListJoinTokens(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListJoinTokens(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateJoinToken operation middleware
+func (siw *ServerInterfaceWrapper) CreateJoinToken(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateJoinToken(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RevokeJoinToken operation middleware
+func (siw *ServerInterfaceWrapper) RevokeJoinToken(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id Name
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RevokeJoinToken(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetMode operation middleware
+func (siw *ServerInterfaceWrapper) GetMode(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetMode(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SetMode operation middleware
+func (siw *ServerInterfaceWrapper) SetMode(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SetMode(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReportObservations operation middleware
+func (siw *ServerInterfaceWrapper) ReportObservations(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReportObservations(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Observe operation middleware
+func (siw *ServerInterfaceWrapper) Observe(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Observe(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -870,15 +1240,27 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	}
 
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/admissions", wrapper.ListAdmissions)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/admissions", wrapper.CreateAdmission)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/admissions/{key}", wrapper.ReleaseAdmission)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/admissions/{key}", wrapper.GetAdmission)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/admissions/{key}/attempt", wrapper.AttemptAdmission)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/admissions/{key}/heartbeat", wrapper.HeartbeatAdmission)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/admissions/id/{id}", wrapper.ReleaseAdmissionByID)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/admissions/id/{id}", wrapper.GetAdmissionByID)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/admissions/id/{id}/heartbeat", wrapper.HeartbeatAdmissionByID)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/hosts", wrapper.ListHosts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/hosts/{id}", wrapper.GetHost)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts:join", wrapper.JoinHost)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts/{id}/register", wrapper.RegisterHost)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts/{id}/cordon", wrapper.CordonHost)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts/{id}/uncordon", wrapper.UncordonHost)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts/{id}/drain", wrapper.DrainHost)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts/{id}/bury", wrapper.BuryHost)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/admittable", wrapper.ListAdmittable)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/observations", wrapper.ReportObservations)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/observations", wrapper.Observe)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/join-tokens", wrapper.ListJoinTokens)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/join-tokens", wrapper.CreateJoinToken)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/join-tokens/{id}", wrapper.RevokeJoinToken)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/pools", wrapper.ListPools)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/pools/{pool}/running", wrapper.ReportRunning)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/pools/{pool}/override", wrapper.OverridePool)
@@ -887,6 +1269,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/tickets:redeem", wrapper.RedeemTicket)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/tickets:verify", wrapper.VerifyTicket)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/audiences/{name}/key", wrapper.GetAudienceKey)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/mode", wrapper.GetMode)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/mode", wrapper.SetMode)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts/{id}/bypass", wrapper.BypassHost)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/config", wrapper.GetConfig)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/config", wrapper.PutConfig)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/configs", wrapper.ListConfigs)
@@ -1009,190 +1394,6 @@ type ListAdmissionsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListAdmissionsdefaultApplicationProblemPlusJSONResponse) VisitListAdmissionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(response.StatusCode)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmissionRequestObject struct {
-	Body *CreateAdmissionJSONRequestBody
-}
-
-type CreateAdmissionResponseObject interface {
-	VisitCreateAdmissionResponse(w http.ResponseWriter) error
-}
-
-type CreateAdmission200JSONResponse Admission
-
-func (response CreateAdmission200JSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission201ResponseHeaders struct {
-	Location string
-}
-
-type CreateAdmission201JSONResponse struct {
-	Body    Admission
-	Headers CreateAdmission201ResponseHeaders
-}
-
-func (response CreateAdmission201JSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
-	w.WriteHeader(201)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission202JSONResponse struct{ StillWaitingJSONResponse }
-
-func (response CreateAdmission202JSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
-	w.WriteHeader(202)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission400ApplicationProblemPlusJSONResponse struct {
-	ProblemNeverApplicationProblemPlusJSONResponse
-}
-
-func (response CreateAdmission400ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission401ApplicationProblemPlusJSONResponse struct {
-	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
-}
-
-func (response CreateAdmission401ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission403ApplicationProblemPlusJSONResponse struct {
-	ProblemNotAllowedApplicationProblemPlusJSONResponse
-}
-
-func (response CreateAdmission403ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission404ApplicationProblemPlusJSONResponse Problem
-
-func (response CreateAdmission404ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission413ApplicationProblemPlusJSONResponse Problem
-
-func (response CreateAdmission413ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission422ApplicationProblemPlusJSONResponse Problem
-
-func (response CreateAdmission422ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmission503ApplicationProblemPlusJSONResponse struct {
-	ProblemNotNowApplicationProblemPlusJSONResponse
-}
-
-func (response CreateAdmission503ApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateAdmissiondefaultApplicationProblemPlusJSONResponse struct {
-	Body       Problem
-	StatusCode int
-}
-
-func (response CreateAdmissiondefaultApplicationProblemPlusJSONResponse) VisitCreateAdmissionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1386,6 +1587,110 @@ type GetAdmissionByIDdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetAdmissionByIDdefaultApplicationProblemPlusJSONResponse) VisitGetAdmissionByIDResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HeartbeatAdmissionByIDRequestObject struct {
+	ID AdmissionID `json:"id"`
+}
+
+type HeartbeatAdmissionByIDResponseObject interface {
+	VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error
+}
+
+type HeartbeatAdmissionByID200JSONResponse Admission
+
+func (response HeartbeatAdmissionByID200JSONResponse) VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HeartbeatAdmissionByID202JSONResponse struct{ StillWaitingJSONResponse }
+
+func (response HeartbeatAdmissionByID202JSONResponse) VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HeartbeatAdmissionByID401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response HeartbeatAdmissionByID401ApplicationProblemPlusJSONResponse) VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HeartbeatAdmissionByID404ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response HeartbeatAdmissionByID404ApplicationProblemPlusJSONResponse) VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HeartbeatAdmissionByID503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response HeartbeatAdmissionByID503ApplicationProblemPlusJSONResponse) VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type HeartbeatAdmissionByIDdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response HeartbeatAdmissionByIDdefaultApplicationProblemPlusJSONResponse) VisitHeartbeatAdmissionByIDResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1788,6 +2093,133 @@ type HeartbeatAdmissiondefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response HeartbeatAdmissiondefaultApplicationProblemPlusJSONResponse) VisitHeartbeatAdmissionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittableRequestObject struct {
+	Params ListAdmittableParams
+}
+
+type ListAdmittableResponseObject interface {
+	VisitListAdmittableResponse(w http.ResponseWriter) error
+}
+
+type ListAdmittable200ResponseHeaders struct {
+	CacheControl string
+}
+
+type ListAdmittable200JSONResponse struct {
+	Body    AdmittableList
+	Headers ListAdmittable200ResponseHeaders
+}
+
+func (response ListAdmittable200JSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittable400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response ListAdmittable400ApplicationProblemPlusJSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittable401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response ListAdmittable401ApplicationProblemPlusJSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittable403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response ListAdmittable403ApplicationProblemPlusJSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittable404ApplicationProblemPlusJSONResponse Problem
+
+func (response ListAdmittable404ApplicationProblemPlusJSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittable503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response ListAdmittable503ApplicationProblemPlusJSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAdmittabledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListAdmittabledefaultApplicationProblemPlusJSONResponse) VisitListAdmittableResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2524,6 +2956,1732 @@ type GetHostdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetHostdefaultApplicationProblemPlusJSONResponse) VisitGetHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BuryHostRequestObject struct {
+	ID   Name `json:"id"`
+	Body *BuryHostJSONRequestBody
+}
+
+type BuryHostResponseObject interface {
+	VisitBuryHostResponse(w http.ResponseWriter) error
+}
+
+type BuryHost200JSONResponse HostChange
+
+func (response BuryHost200JSONResponse) VisitBuryHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BuryHost400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response BuryHost400ApplicationProblemPlusJSONResponse) VisitBuryHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BuryHost401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response BuryHost401ApplicationProblemPlusJSONResponse) VisitBuryHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BuryHost403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response BuryHost403ApplicationProblemPlusJSONResponse) VisitBuryHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BuryHost404ApplicationProblemPlusJSONResponse Problem
+
+func (response BuryHost404ApplicationProblemPlusJSONResponse) VisitBuryHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BuryHost409ApplicationProblemPlusJSONResponse Problem
+
+func (response BuryHost409ApplicationProblemPlusJSONResponse) VisitBuryHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BuryHost413ApplicationProblemPlusJSONResponse Problem
+
+func (response BuryHost413ApplicationProblemPlusJSONResponse) VisitBuryHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BuryHost503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response BuryHost503ApplicationProblemPlusJSONResponse) VisitBuryHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BuryHostdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response BuryHostdefaultApplicationProblemPlusJSONResponse) VisitBuryHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHostRequestObject struct {
+	ID   Name `json:"id"`
+	Body *BypassHostJSONRequestBody
+}
+
+type BypassHostResponseObject interface {
+	VisitBypassHostResponse(w http.ResponseWriter) error
+}
+
+type BypassHost200JSONResponse Bypass
+
+func (response BypassHost200JSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHost400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response BypassHost400ApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHost401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response BypassHost401ApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHost403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response BypassHost403ApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHost404ApplicationProblemPlusJSONResponse Problem
+
+func (response BypassHost404ApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHost413ApplicationProblemPlusJSONResponse Problem
+
+func (response BypassHost413ApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHost503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response BypassHost503ApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BypassHostdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response BypassHostdefaultApplicationProblemPlusJSONResponse) VisitBypassHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CordonHostRequestObject struct {
+	ID   Name `json:"id"`
+	Body *CordonHostJSONRequestBody
+}
+
+type CordonHostResponseObject interface {
+	VisitCordonHostResponse(w http.ResponseWriter) error
+}
+
+type CordonHost200JSONResponse HostChange
+
+func (response CordonHost200JSONResponse) VisitCordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CordonHost400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response CordonHost400ApplicationProblemPlusJSONResponse) VisitCordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CordonHost401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response CordonHost401ApplicationProblemPlusJSONResponse) VisitCordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CordonHost403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response CordonHost403ApplicationProblemPlusJSONResponse) VisitCordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CordonHost404ApplicationProblemPlusJSONResponse Problem
+
+func (response CordonHost404ApplicationProblemPlusJSONResponse) VisitCordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CordonHost409ApplicationProblemPlusJSONResponse Problem
+
+func (response CordonHost409ApplicationProblemPlusJSONResponse) VisitCordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CordonHost413ApplicationProblemPlusJSONResponse Problem
+
+func (response CordonHost413ApplicationProblemPlusJSONResponse) VisitCordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CordonHost503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response CordonHost503ApplicationProblemPlusJSONResponse) VisitCordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CordonHostdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CordonHostdefaultApplicationProblemPlusJSONResponse) VisitCordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainHostRequestObject struct {
+	ID   Name `json:"id"`
+	Body *DrainHostJSONRequestBody
+}
+
+type DrainHostResponseObject interface {
+	VisitDrainHostResponse(w http.ResponseWriter) error
+}
+
+type DrainHost200JSONResponse HostChange
+
+func (response DrainHost200JSONResponse) VisitDrainHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainHost400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response DrainHost400ApplicationProblemPlusJSONResponse) VisitDrainHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainHost401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response DrainHost401ApplicationProblemPlusJSONResponse) VisitDrainHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainHost403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response DrainHost403ApplicationProblemPlusJSONResponse) VisitDrainHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainHost404ApplicationProblemPlusJSONResponse Problem
+
+func (response DrainHost404ApplicationProblemPlusJSONResponse) VisitDrainHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainHost409ApplicationProblemPlusJSONResponse Problem
+
+func (response DrainHost409ApplicationProblemPlusJSONResponse) VisitDrainHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainHost413ApplicationProblemPlusJSONResponse Problem
+
+func (response DrainHost413ApplicationProblemPlusJSONResponse) VisitDrainHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainHost503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response DrainHost503ApplicationProblemPlusJSONResponse) VisitDrainHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainHostdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DrainHostdefaultApplicationProblemPlusJSONResponse) VisitDrainHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RegisterHostRequestObject struct {
+	ID   Name `json:"id"`
+	Body *RegisterHostJSONRequestBody
+}
+
+type RegisterHostResponseObject interface {
+	VisitRegisterHostResponse(w http.ResponseWriter) error
+}
+
+type RegisterHost200ResponseHeaders struct {
+	CacheControl string
+}
+
+type RegisterHost200JSONResponse struct {
+	Body    HostRegistered
+	Headers RegisterHost200ResponseHeaders
+}
+
+func (response RegisterHost200JSONResponse) VisitRegisterHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RegisterHost400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response RegisterHost400ApplicationProblemPlusJSONResponse) VisitRegisterHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RegisterHost401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response RegisterHost401ApplicationProblemPlusJSONResponse) VisitRegisterHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RegisterHost403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response RegisterHost403ApplicationProblemPlusJSONResponse) VisitRegisterHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RegisterHost413ApplicationProblemPlusJSONResponse Problem
+
+func (response RegisterHost413ApplicationProblemPlusJSONResponse) VisitRegisterHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RegisterHost503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response RegisterHost503ApplicationProblemPlusJSONResponse) VisitRegisterHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RegisterHostdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RegisterHostdefaultApplicationProblemPlusJSONResponse) VisitRegisterHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UncordonHostRequestObject struct {
+	ID   Name `json:"id"`
+	Body *UncordonHostJSONRequestBody
+}
+
+type UncordonHostResponseObject interface {
+	VisitUncordonHostResponse(w http.ResponseWriter) error
+}
+
+type UncordonHost200JSONResponse HostChange
+
+func (response UncordonHost200JSONResponse) VisitUncordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UncordonHost400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response UncordonHost400ApplicationProblemPlusJSONResponse) VisitUncordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UncordonHost401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response UncordonHost401ApplicationProblemPlusJSONResponse) VisitUncordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UncordonHost403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response UncordonHost403ApplicationProblemPlusJSONResponse) VisitUncordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UncordonHost404ApplicationProblemPlusJSONResponse Problem
+
+func (response UncordonHost404ApplicationProblemPlusJSONResponse) VisitUncordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UncordonHost409ApplicationProblemPlusJSONResponse Problem
+
+func (response UncordonHost409ApplicationProblemPlusJSONResponse) VisitUncordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UncordonHost413ApplicationProblemPlusJSONResponse Problem
+
+func (response UncordonHost413ApplicationProblemPlusJSONResponse) VisitUncordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UncordonHost503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response UncordonHost503ApplicationProblemPlusJSONResponse) VisitUncordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UncordonHostdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UncordonHostdefaultApplicationProblemPlusJSONResponse) VisitUncordonHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JoinHostRequestObject struct {
+	Body *JoinHostJSONRequestBody
+}
+
+type JoinHostResponseObject interface {
+	VisitJoinHostResponse(w http.ResponseWriter) error
+}
+
+type JoinHost201ResponseHeaders struct {
+	CacheControl string
+}
+
+type JoinHost201JSONResponse struct {
+	Body    HostJoined
+	Headers JoinHost201ResponseHeaders
+}
+
+func (response JoinHost201JSONResponse) VisitJoinHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JoinHost400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response JoinHost400ApplicationProblemPlusJSONResponse) VisitJoinHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JoinHost403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response JoinHost403ApplicationProblemPlusJSONResponse) VisitJoinHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JoinHost413ApplicationProblemPlusJSONResponse Problem
+
+func (response JoinHost413ApplicationProblemPlusJSONResponse) VisitJoinHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JoinHost503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response JoinHost503ApplicationProblemPlusJSONResponse) VisitJoinHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JoinHostdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response JoinHostdefaultApplicationProblemPlusJSONResponse) VisitJoinHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListJoinTokensRequestObject struct {
+}
+
+type ListJoinTokensResponseObject interface {
+	VisitListJoinTokensResponse(w http.ResponseWriter) error
+}
+
+type ListJoinTokens200JSONResponse JoinTokenList
+
+func (response ListJoinTokens200JSONResponse) VisitListJoinTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListJoinTokens401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response ListJoinTokens401ApplicationProblemPlusJSONResponse) VisitListJoinTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListJoinTokens403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response ListJoinTokens403ApplicationProblemPlusJSONResponse) VisitListJoinTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListJoinTokens503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response ListJoinTokens503ApplicationProblemPlusJSONResponse) VisitListJoinTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListJoinTokensdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListJoinTokensdefaultApplicationProblemPlusJSONResponse) VisitListJoinTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateJoinTokenRequestObject struct {
+	Body *CreateJoinTokenJSONRequestBody
+}
+
+type CreateJoinTokenResponseObject interface {
+	VisitCreateJoinTokenResponse(w http.ResponseWriter) error
+}
+
+type CreateJoinToken201ResponseHeaders struct {
+	CacheControl string
+}
+
+type CreateJoinToken201JSONResponse struct {
+	Body    JoinTokenMade
+	Headers CreateJoinToken201ResponseHeaders
+}
+
+func (response CreateJoinToken201JSONResponse) VisitCreateJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateJoinToken400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response CreateJoinToken400ApplicationProblemPlusJSONResponse) VisitCreateJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateJoinToken401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response CreateJoinToken401ApplicationProblemPlusJSONResponse) VisitCreateJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateJoinToken403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response CreateJoinToken403ApplicationProblemPlusJSONResponse) VisitCreateJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateJoinToken413ApplicationProblemPlusJSONResponse Problem
+
+func (response CreateJoinToken413ApplicationProblemPlusJSONResponse) VisitCreateJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateJoinToken503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response CreateJoinToken503ApplicationProblemPlusJSONResponse) VisitCreateJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateJoinTokendefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateJoinTokendefaultApplicationProblemPlusJSONResponse) VisitCreateJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeJoinTokenRequestObject struct {
+	ID Name `json:"id"`
+}
+
+type RevokeJoinTokenResponseObject interface {
+	VisitRevokeJoinTokenResponse(w http.ResponseWriter) error
+}
+
+type RevokeJoinToken200JSONResponse JoinToken
+
+func (response RevokeJoinToken200JSONResponse) VisitRevokeJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeJoinToken401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response RevokeJoinToken401ApplicationProblemPlusJSONResponse) VisitRevokeJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeJoinToken403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response RevokeJoinToken403ApplicationProblemPlusJSONResponse) VisitRevokeJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeJoinToken404ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response RevokeJoinToken404ApplicationProblemPlusJSONResponse) VisitRevokeJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeJoinToken503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response RevokeJoinToken503ApplicationProblemPlusJSONResponse) VisitRevokeJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeJoinTokendefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RevokeJoinTokendefaultApplicationProblemPlusJSONResponse) VisitRevokeJoinTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetModeRequestObject struct {
+}
+
+type GetModeResponseObject interface {
+	VisitGetModeResponse(w http.ResponseWriter) error
+}
+
+type GetMode200JSONResponse ModeReport
+
+func (response GetMode200JSONResponse) VisitGetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMode401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response GetMode401ApplicationProblemPlusJSONResponse) VisitGetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMode403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response GetMode403ApplicationProblemPlusJSONResponse) VisitGetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMode503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response GetMode503ApplicationProblemPlusJSONResponse) VisitGetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetModedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetModedefaultApplicationProblemPlusJSONResponse) VisitGetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetModeRequestObject struct {
+	Body *SetModeJSONRequestBody
+}
+
+type SetModeResponseObject interface {
+	VisitSetModeResponse(w http.ResponseWriter) error
+}
+
+type SetMode200JSONResponse ModeReport
+
+func (response SetMode200JSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response SetMode400ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response SetMode401ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response SetMode403ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode404ApplicationProblemPlusJSONResponse Problem
+
+func (response SetMode404ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode409ApplicationProblemPlusJSONResponse Problem
+
+func (response SetMode409ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode413ApplicationProblemPlusJSONResponse Problem
+
+func (response SetMode413ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMode503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response SetMode503ApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetModedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetModedefaultApplicationProblemPlusJSONResponse) VisitSetModeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportObservationsRequestObject struct {
+}
+
+type ReportObservationsResponseObject interface {
+	VisitReportObservationsResponse(w http.ResponseWriter) error
+}
+
+type ReportObservations200JSONResponse Comparison
+
+func (response ReportObservations200JSONResponse) VisitReportObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportObservations401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response ReportObservations401ApplicationProblemPlusJSONResponse) VisitReportObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportObservations403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response ReportObservations403ApplicationProblemPlusJSONResponse) VisitReportObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportObservations503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response ReportObservations503ApplicationProblemPlusJSONResponse) VisitReportObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportObservationsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReportObservationsdefaultApplicationProblemPlusJSONResponse) VisitReportObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ObserveRequestObject struct {
+	Body *ObserveJSONRequestBody
+}
+
+type ObserveResponseObject interface {
+	VisitObserveResponse(w http.ResponseWriter) error
+}
+
+type Observe200JSONResponse ObservationsTaken
+
+func (response Observe200JSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Observe400ApplicationProblemPlusJSONResponse struct {
+	ProblemNeverApplicationProblemPlusJSONResponse
+}
+
+func (response Observe400ApplicationProblemPlusJSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Observe401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response Observe401ApplicationProblemPlusJSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Observe403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response Observe403ApplicationProblemPlusJSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Observe413ApplicationProblemPlusJSONResponse Problem
+
+func (response Observe413ApplicationProblemPlusJSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Observe503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response Observe503ApplicationProblemPlusJSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ObservedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ObservedefaultApplicationProblemPlusJSONResponse) VisitObserveResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3693,15 +5851,15 @@ type StrictServerInterface interface {
 	// ListAdmissions List admissions
 	// (GET /v1/admissions)
 	ListAdmissions(ctx context.Context, request ListAdmissionsRequestObject) (ListAdmissionsResponseObject, error)
-	// CreateAdmission Ask for a sandbox to be admitted
-	// (POST /v1/admissions)
-	CreateAdmission(ctx context.Context, request CreateAdmissionRequestObject) (CreateAdmissionResponseObject, error)
 	// ReleaseAdmissionByID Give an admission back by its id
 	// (DELETE /v1/admissions/id/{id})
 	ReleaseAdmissionByID(ctx context.Context, request ReleaseAdmissionByIDRequestObject) (ReleaseAdmissionByIDResponseObject, error)
 	// GetAdmissionByID Look at an admission by its id
 	// (GET /v1/admissions/id/{id})
 	GetAdmissionByID(ctx context.Context, request GetAdmissionByIDRequestObject) (GetAdmissionByIDResponseObject, error)
+	// HeartbeatAdmissionByID Keep an admission alive by its id
+	// (POST /v1/admissions/id/{id}/heartbeat)
+	HeartbeatAdmissionByID(ctx context.Context, request HeartbeatAdmissionByIDRequestObject) (HeartbeatAdmissionByIDResponseObject, error)
 	// ReleaseAdmission Give an admission back
 	// (DELETE /v1/admissions/{key})
 	ReleaseAdmission(ctx context.Context, request ReleaseAdmissionRequestObject) (ReleaseAdmissionResponseObject, error)
@@ -3714,6 +5872,9 @@ type StrictServerInterface interface {
 	// HeartbeatAdmission Keep an admission alive and get a fresh ticket
 	// (POST /v1/admissions/{key}/heartbeat)
 	HeartbeatAdmission(ctx context.Context, request HeartbeatAdmissionRequestObject) (HeartbeatAdmissionResponseObject, error)
+	// ListAdmittable List what each host can still promise, for schedulers of others
+	// (GET /v1/admittable)
+	ListAdmittable(ctx context.Context, request ListAdmittableRequestObject) (ListAdmittableResponseObject, error)
 	// GetAudienceKey Hand out the keys of one audience
 	// (GET /v1/audiences/{name}/key)
 	GetAudienceKey(ctx context.Context, request GetAudienceKeyRequestObject) (GetAudienceKeyResponseObject, error)
@@ -3735,6 +5896,48 @@ type StrictServerInterface interface {
 	// GetHost Show one host's arithmetic
 	// (GET /v1/hosts/{id})
 	GetHost(ctx context.Context, request GetHostRequestObject) (GetHostResponseObject, error)
+	// BuryHost Say that nothing runs on a host any more
+	// (POST /v1/hosts/{id}/bury)
+	BuryHost(ctx context.Context, request BuryHostRequestObject) (BuryHostResponseObject, error)
+	// BypassHost Let a host boot without tickets for a while
+	// (POST /v1/hosts/{id}/bypass)
+	BypassHost(ctx context.Context, request BypassHostRequestObject) (BypassHostResponseObject, error)
+	// CordonHost Let a host take nothing new
+	// (POST /v1/hosts/{id}/cordon)
+	CordonHost(ctx context.Context, request CordonHostRequestObject) (CordonHostResponseObject, error)
+	// DrainHost Empty a host
+	// (POST /v1/hosts/{id}/drain)
+	DrainHost(ctx context.Context, request DrainHostRequestObject) (DrainHostResponseObject, error)
+	// RegisterHost Say where a host's agent listens, and begin or go on with its life
+	// (POST /v1/hosts/{id}/register)
+	RegisterHost(ctx context.Context, request RegisterHostRequestObject) (RegisterHostResponseObject, error)
+	// UncordonHost Let a cordoned host take new admissions again
+	// (POST /v1/hosts/{id}/uncordon)
+	UncordonHost(ctx context.Context, request UncordonHostRequestObject) (UncordonHostResponseObject, error)
+	// JoinHost Register a host with a join token
+	// (POST /v1/hosts:join)
+	JoinHost(ctx context.Context, request JoinHostRequestObject) (JoinHostResponseObject, error)
+	// ListJoinTokens List the join tokens
+	// (GET /v1/join-tokens)
+	ListJoinTokens(ctx context.Context, request ListJoinTokensRequestObject) (ListJoinTokensResponseObject, error)
+	// CreateJoinToken Make a join token
+	// (POST /v1/join-tokens)
+	CreateJoinToken(ctx context.Context, request CreateJoinTokenRequestObject) (CreateJoinTokenResponseObject, error)
+	// RevokeJoinToken Make a join token void
+	// (DELETE /v1/join-tokens/{id})
+	RevokeJoinToken(ctx context.Context, request RevokeJoinTokenRequestObject) (RevokeJoinTokenResponseObject, error)
+	// GetMode What is enforced, and what is only counted
+	// (GET /v1/mode)
+	GetMode(ctx context.Context, request GetModeRequestObject) (GetModeResponseObject, error)
+	// SetMode Take something out of force, or put it back
+	// (POST /v1/mode)
+	SetMode(ctx context.Context, request SetModeRequestObject) (SetModeResponseObject, error)
+	// ReportObservations Compare another scheduler's decisions with ours
+	// (GET /v1/observations)
+	ReportObservations(ctx context.Context, request ReportObservationsRequestObject) (ReportObservationsResponseObject, error)
+	// Observe Say what another scheduler decided, and later what came of it
+	// (POST /v1/observations)
+	Observe(ctx context.Context, request ObserveRequestObject) (ObserveResponseObject, error)
 	// ListPools List the pools with their caps and who holds their slots
 	// (GET /v1/pools)
 	ListPools(ctx context.Context, request ListPoolsRequestObject) (ListPoolsResponseObject, error)
@@ -3832,37 +6035,6 @@ func (sh *strictHandler) ListAdmissions(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
-// CreateAdmission operation middleware
-func (sh *strictHandler) CreateAdmission(w http.ResponseWriter, r *http.Request) {
-	var request CreateAdmissionRequestObject
-
-	var body CreateAdmissionJSONRequestBody
-	if err := runtime.BindJSONBody(r, &body); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
-		return
-	}
-	request.Body = &body
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.CreateAdmission(ctx, request.(CreateAdmissionRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "CreateAdmission")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(CreateAdmissionResponseObject); ok {
-		if err := validResponse.VisitCreateAdmissionResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // ReleaseAdmissionByID operation middleware
 func (sh *strictHandler) ReleaseAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID, params ReleaseAdmissionByIDParams) {
 	var request ReleaseAdmissionByIDRequestObject
@@ -3909,6 +6081,32 @@ func (sh *strictHandler) GetAdmissionByID(w http.ResponseWriter, r *http.Request
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetAdmissionByIDResponseObject); ok {
 		if err := validResponse.VisitGetAdmissionByIDResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// HeartbeatAdmissionByID operation middleware
+func (sh *strictHandler) HeartbeatAdmissionByID(w http.ResponseWriter, r *http.Request, id AdmissionID) {
+	var request HeartbeatAdmissionByIDRequestObject
+
+	request.ID = id
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.HeartbeatAdmissionByID(ctx, request.(HeartbeatAdmissionByIDRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "HeartbeatAdmissionByID")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(HeartbeatAdmissionByIDResponseObject); ok {
+		if err := validResponse.VisitHeartbeatAdmissionByIDResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -4015,6 +6213,32 @@ func (sh *strictHandler) HeartbeatAdmission(w http.ResponseWriter, r *http.Reque
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(HeartbeatAdmissionResponseObject); ok {
 		if err := validResponse.VisitHeartbeatAdmissionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListAdmittable operation middleware
+func (sh *strictHandler) ListAdmittable(w http.ResponseWriter, r *http.Request, params ListAdmittableParams) {
+	var request ListAdmittableRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAdmittable(ctx, request.(ListAdmittableRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAdmittable")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAdmittableResponseObject); ok {
+		if err := validResponse.VisitListAdmittableResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -4200,6 +6424,426 @@ func (sh *strictHandler) GetHost(w http.ResponseWriter, r *http.Request, id Name
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetHostResponseObject); ok {
 		if err := validResponse.VisitGetHostResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// BuryHost operation middleware
+func (sh *strictHandler) BuryHost(w http.ResponseWriter, r *http.Request, id Name) {
+	var request BuryHostRequestObject
+
+	request.ID = id
+
+	var body BuryHostJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.BuryHost(ctx, request.(BuryHostRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "BuryHost")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(BuryHostResponseObject); ok {
+		if err := validResponse.VisitBuryHostResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// BypassHost operation middleware
+func (sh *strictHandler) BypassHost(w http.ResponseWriter, r *http.Request, id Name) {
+	var request BypassHostRequestObject
+
+	request.ID = id
+
+	var body BypassHostJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.BypassHost(ctx, request.(BypassHostRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "BypassHost")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(BypassHostResponseObject); ok {
+		if err := validResponse.VisitBypassHostResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CordonHost operation middleware
+func (sh *strictHandler) CordonHost(w http.ResponseWriter, r *http.Request, id Name) {
+	var request CordonHostRequestObject
+
+	request.ID = id
+
+	var body CordonHostJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CordonHost(ctx, request.(CordonHostRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CordonHost")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CordonHostResponseObject); ok {
+		if err := validResponse.VisitCordonHostResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DrainHost operation middleware
+func (sh *strictHandler) DrainHost(w http.ResponseWriter, r *http.Request, id Name) {
+	var request DrainHostRequestObject
+
+	request.ID = id
+
+	var body DrainHostJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DrainHost(ctx, request.(DrainHostRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DrainHost")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DrainHostResponseObject); ok {
+		if err := validResponse.VisitDrainHostResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RegisterHost operation middleware
+func (sh *strictHandler) RegisterHost(w http.ResponseWriter, r *http.Request, id Name) {
+	var request RegisterHostRequestObject
+
+	request.ID = id
+
+	var body RegisterHostJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RegisterHost(ctx, request.(RegisterHostRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RegisterHost")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RegisterHostResponseObject); ok {
+		if err := validResponse.VisitRegisterHostResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UncordonHost operation middleware
+func (sh *strictHandler) UncordonHost(w http.ResponseWriter, r *http.Request, id Name) {
+	var request UncordonHostRequestObject
+
+	request.ID = id
+
+	var body UncordonHostJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UncordonHost(ctx, request.(UncordonHostRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UncordonHost")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UncordonHostResponseObject); ok {
+		if err := validResponse.VisitUncordonHostResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// JoinHost operation middleware
+func (sh *strictHandler) JoinHost(w http.ResponseWriter, r *http.Request) {
+	var request JoinHostRequestObject
+
+	var body JoinHostJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.JoinHost(ctx, request.(JoinHostRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "JoinHost")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(JoinHostResponseObject); ok {
+		if err := validResponse.VisitJoinHostResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListJoinTokens operation middleware
+func (sh *strictHandler) ListJoinTokens(w http.ResponseWriter, r *http.Request) {
+	var request ListJoinTokensRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListJoinTokens(ctx, request.(ListJoinTokensRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListJoinTokens")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListJoinTokensResponseObject); ok {
+		if err := validResponse.VisitListJoinTokensResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateJoinToken operation middleware
+func (sh *strictHandler) CreateJoinToken(w http.ResponseWriter, r *http.Request) {
+	var request CreateJoinTokenRequestObject
+
+	var body CreateJoinTokenJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateJoinToken(ctx, request.(CreateJoinTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateJoinToken")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateJoinTokenResponseObject); ok {
+		if err := validResponse.VisitCreateJoinTokenResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RevokeJoinToken operation middleware
+func (sh *strictHandler) RevokeJoinToken(w http.ResponseWriter, r *http.Request, id Name) {
+	var request RevokeJoinTokenRequestObject
+
+	request.ID = id
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeJoinToken(ctx, request.(RevokeJoinTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeJoinToken")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RevokeJoinTokenResponseObject); ok {
+		if err := validResponse.VisitRevokeJoinTokenResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetMode operation middleware
+func (sh *strictHandler) GetMode(w http.ResponseWriter, r *http.Request) {
+	var request GetModeRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetMode(ctx, request.(GetModeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetMode")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetModeResponseObject); ok {
+		if err := validResponse.VisitGetModeResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SetMode operation middleware
+func (sh *strictHandler) SetMode(w http.ResponseWriter, r *http.Request) {
+	var request SetModeRequestObject
+
+	var body SetModeJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SetMode(ctx, request.(SetModeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetMode")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SetModeResponseObject); ok {
+		if err := validResponse.VisitSetModeResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReportObservations operation middleware
+func (sh *strictHandler) ReportObservations(w http.ResponseWriter, r *http.Request) {
+	var request ReportObservationsRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReportObservations(ctx, request.(ReportObservationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReportObservations")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReportObservationsResponseObject); ok {
+		if err := validResponse.VisitReportObservationsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// Observe operation middleware
+func (sh *strictHandler) Observe(w http.ResponseWriter, r *http.Request) {
+	var request ObserveRequestObject
+
+	var body ObserveJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.Observe(ctx, request.(ObserveRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "Observe")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ObserveResponseObject); ok {
+		if err := validResponse.VisitObserveResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -39,9 +39,11 @@ func (s *Server) Handler() http.Handler {
 	})
 	HandlerWithOptions(strict, StdHTTPServerOptions{
 		BaseRouter:       mux,
-		Middlewares:      []MiddlewareFunc{s.strictBody, s.authenticated},
+		Middlewares:      []MiddlewareFunc{s.strictBody, s.allowed},
 		ErrorHandlerFunc: s.badRequest,
 	})
+	mux.Handle("POST /v1/admissions", s.allowed(http.HandlerFunc(s.admit)))
+	mux.Handle("POST /v1/admissions:batch", s.allowed(http.HandlerFunc(s.admitBatch)))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
@@ -110,13 +112,18 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		return // nobody is there to read it
 	}
+	writeProblem(w, s.problem(r, err))
+}
+
+// problem says any error as a document, and counts it once.
+func (s *Server) problem(r *http.Request, err error) api.Problem {
 	refusal := s.Gateway.Refused(refusalOf(err), caller(r.Context()))
 	if refusal.Code == api.Internal {
 		s.Log.Error("internal error", "method", r.Method, "path", r.URL.Path, "decision", refusal.DecisionID, "err", err)
 	}
 	p := problemOf(refusal)
 	p.Errors = faultsIn(err)
-	writeProblem(w, p)
+	return p
 }
 
 // badRequest is what the generated code says of a request it could not read.

@@ -4,44 +4,30 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-
-	"github.com/plimsoll-project/plimsoll/internal/config"
 )
 
 // What substrates call: whoever boots what a pool without hosts admits.
 
 func (h handlers) RedeemTicket(ctx context.Context, q RedeemTicketRequestObject) (RedeemTicketResponseObject, error) {
-	who, err := must(ctx, config.RoleSubstrate)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	r, err := h.gateway.RedeemTicket(ctx, who, *q.Body)
 	return RedeemTicket200JSONResponse(r), err
 }
 
 func (h handlers) VerifyTicket(ctx context.Context, q VerifyTicketRequestObject) (VerifyTicketResponseObject, error) {
-	who, err := must(ctx, config.RoleSubstrate)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	r, err := h.gateway.VerifyTicket(ctx, who, *q.Body)
 	return VerifyTicket200JSONResponse(r), err
 }
 
 func (h handlers) ReportRunning(ctx context.Context, q ReportRunningRequestObject) (ReportRunningResponseObject, error) {
-	who, err := must(ctx, config.RoleSubstrate)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	v, err := h.gateway.Running(ctx, who, q.Pool, *q.Body)
 	return ReportRunning200JSONResponse(v), err
 }
 
 func (h handlers) GetAudienceKey(ctx context.Context, q GetAudienceKeyRequestObject) (GetAudienceKeyResponseObject, error) {
-	who, err := must(ctx, config.RoleAdmin)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	keys, err := h.gateway.AudienceKeys(who, q.Name)
 	if err != nil {
 		return nil, err

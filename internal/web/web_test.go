@@ -255,6 +255,9 @@ func TestEveryCode(t *testing.T) {
 	t.Run("operations", testOperationCodes)
 	t.Run("running", TestRunning)
 	t.Run("tickets", TestTicketReasons)
+	t.Run("joining", TestJoining)
+	t.Run("states", TestHostStates)
+	t.Run("modes", TestModes)
 	for _, m := range api.Table() {
 		if !everySeen[m.Code] {
 			t.Errorf("%s was never said", m.Code)
@@ -325,7 +328,7 @@ func testHostCodes(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	a := r.create(201, post("k1", "small")).admission()
-	if p := r.refused(api.HostStartsFull, "alice", "POST", "/v1/admissions", post("k2", "small")); p.Scope != api.ScopeHost {
+	if p := r.refused(api.HostStartsFull, "alice", "POST", "/v1/admissions", post("k2", "small")); p.Scope != api.ScopeFleet { // every host said so, and none was demanded
 		t.Errorf("%+v", p)
 	}
 	r.host.set(func() { r.host.deaf = true })

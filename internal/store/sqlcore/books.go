@@ -20,6 +20,9 @@ type books struct {
 	loaded       bool
 	defaultQuota int64
 	ceiling      int64
+	quotaRule    pool.Enforcement
+	orders       pool.Orders
+	reordered    []pool.Target // whose orders changed
 	hearing      hearing
 	loosened     bool                  // a limit changed
 	entries      map[string]*entry     // id -> admission
@@ -72,7 +75,7 @@ var errNotLoaded = errors.New("a transition touched a pool that it had not locke
 
 func newBooks(ctx context.Context, tx Tx) *books {
 	return &books{
-		ctx: ctx, tx: tx, entries: map[string]*entry{}, byKey: map[[2]string]string{},
+		ctx: ctx, tx: tx, orders: pool.NewOrders(), entries: map[string]*entry{}, byKey: map[[2]string]string{},
 		pools: map[string]*poolState{}, quotas: map[string]int64{}, use: map[string]int64{}, marked: map[string]*pool.Row{},
 	}
 }
@@ -139,6 +142,15 @@ func (b *books) PutOverride(name string, o pool.Override) {
 	p := b.pool(name)
 	p.override, p.overridden, b.loosened = o, true, true
 }
+
+func (b *books) Orders() *pool.Orders { return &b.orders }
+
+func (b *books) PutOrder(t pool.Target, o pool.Order) {
+	b.orders.Put(t, o)
+	b.reordered, b.loosened = append(b.reordered, t), true
+}
+
+func (b *books) QuotaEnforcement() pool.Enforcement { return b.quotaRule }
 
 func (b *books) Pools() []string {
 	var names []string

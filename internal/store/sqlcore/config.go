@@ -76,13 +76,13 @@ func (l *loader) replaceLimits(ctx context.Context, limits pool.Settings) (err e
 		if shareErr != nil {
 			return shareErr
 		}
-		run("pools_open", name, p.Cap, p.MaxWaiting, shares, p.Audience, p.SlotTTL.Milliseconds(), p.TicketTTL.Milliseconds())
+		run("pools_open", name, p.Cap, p.MaxWaiting, shares, p.Audience, p.SlotTTL.Milliseconds(), p.TicketTTL.Milliseconds(), int64(p.Enforcement))
 	}
 	run("quotas_clear")
 	for _, tenant := range slices.Sorted(maps.Keys(limits.Quotas)) {
 		run("quotas_set", tenant, limits.Quotas[tenant])
 	}
-	run("settings_set", limits.DefaultQuota, limits.Ceiling)
+	run("settings_set", limits.DefaultQuota, limits.Ceiling, int64(limits.QuotaEnforcement))
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/registry"
 )
 
 // hearing is what is known of who can be heard: the pulse, and the leases of hosts. The
@@ -15,7 +16,8 @@ import (
 type hearing struct {
 	pulse  pool.Pulse
 	beaten bool                 // the pulse is to be written
-	leases map[string]pool.Time // host -> last heard
+	leases map[string]pool.Time // host -> last heard; not of those that are buried
+	buried []string             // hosts, by name
 	heard  map[string]bool      // hosts whose lease is to be written
 }
 
@@ -24,6 +26,8 @@ func (b *books) Pulse() pool.Pulse { return b.hearing.pulse }
 func (b *books) PutPulse(p pool.Pulse) { b.hearing.pulse, b.hearing.beaten = p, true }
 
 func (b *books) Leases() map[string]pool.Time { return b.hearing.leases }
+
+func (b *books) Buried() []string { return b.hearing.buried }
 
 // hear renews the leases of those hosts that are registered.
 func (b *books) hear(hosts []string) {
@@ -49,11 +53,26 @@ func (l *loader) lockHearing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return each(l.tx.Query(ctx, l.store.sql["hosts"]))(func(rows Rows) error {
-		h, err := scanHost(rows)
-		l.hearing.leases[h.ID] = h.HeardAt
+	l.hearing.leases, l.hearing.buried, err = leases(ctx, l.tx, l.store.sql["leases"])
+	return err
+}
+
+// leases says when each host was last heard that is not buried, and which are. A program of
+// schema 1 registers without a lease.
+func leases(ctx context.Context, from Querier, statement string) (heard map[string]pool.Time, buried []string, err error) {
+	heard = map[string]pool.Time{}
+	err = each(from.Query(ctx, statement))(func(rows Rows) error {
+		var name, state string
+		var at pool.Time
+		err := rows.Scan(&name, &state, &at)
+		if registry.State(state) == registry.Buried {
+			buried = append(buried, name)
+		} else {
+			heard[name] = at
+		}
 		return err
 	})
+	return heard, buried, err
 }
 
 func (l *loader) flushHearing(ctx context.Context) error {
@@ -84,45 +103,6 @@ func (s *Store) Pulse(ctx context.Context, heard []string) (pool.Pulse, error) {
 		return pool.Pulse{}, err
 	}
 	return p, nil
-}
-
-// Register gives a host a new incarnation from the sequence.
-func (s *Store) Register(ctx context.Context, host string) (int64, error) {
-	var incarnation int64
-	err := s.queue.submit(ctx, &op{numbers: 1, hears: true, exec: func(ctx context.Context, l *loader) error {
-		n := l.Next()
-		if l.err != nil {
-			return l.err
-		}
-		_, err := l.tx.Exec(ctx, l.store.sql["register"], host, n, int64(l.now))
-		l.hearing.leases[host] = l.now
-		incarnation = n
-		return err
-	}})
-	if err != nil {
-		return 0, err
-	}
-	return incarnation, nil
-}
-
-// Hosts returns the registered hosts, by id.
-func (s *Store) Hosts(ctx context.Context) ([]control.HostLease, error) {
-	var out []control.HostLease
-	err := each(s.db.Query(ctx, s.sql["hosts"]))(func(rows Rows) error {
-		h, err := scanHost(rows)
-		out = append(out, h)
-		return err
-	})
-	return out, s.explain(err)
-}
-
-// scanHost reads what hosts.sql selects. A program of schema 1 registers without a lease.
-func scanHost(rows Rows) (control.HostLease, error) {
-	var h control.HostLease
-	var registered pool.Time
-	err := rows.Scan(&h.ID, &h.Incarnation, &registered, &h.HeardAt)
-	h.HeardAt = max(h.HeardAt, registered)
-	return h, err
 }
 
 const attestFor = time.Hour // a replica is shown for so long after its last word

@@ -189,12 +189,13 @@ func (l *loader) enterPool(rows Rows) error {
 // what follows them in this one.
 func scanPool(rows Rows, limits *pool.Limits, o *pool.Override, rest ...any) (name string, err error) {
 	var shares string
-	var slot, ticket int64
+	var slot, ticket, enforcement int64
 	err = rows.Scan(append([]any{
-		&name, &limits.Cap, &limits.MaxWaiting, &shares, &limits.Audience, &slot, &ticket,
+		&name, &limits.Cap, &limits.MaxWaiting, &shares, &limits.Audience, &slot, &ticket, &enforcement,
 		&o.Cap, &o.Since, &o.Until, &o.By, &o.Reason,
 	}, rest...)...)
 	limits.SlotTTL, limits.TicketTTL = time.Duration(slot)*time.Millisecond, time.Duration(ticket)*time.Millisecond
+	limits.Enforcement = pool.Enforcement(enforcement)
 	if err == nil && shares != noShares {
 		limits.Shares, err = decodeShares(shares)
 	}
@@ -245,8 +246,14 @@ func (l *loader) lockTenants(ctx context.Context) error {
 }
 
 func (l *loader) settings(ctx context.Context) error {
-	return each(l.tx.Query(ctx, l.store.sql["settings"]))(func(rows Rows) error {
+	var quotas, orders int64
+	err := each(l.tx.Query(ctx, l.store.sql["settings"]))(func(rows Rows) error {
 		l.loaded = true
-		return rows.Scan(&l.defaultQuota, &l.ceiling)
+		return rows.Scan(&l.defaultQuota, &l.ceiling, &quotas, &orders)
 	})
+	l.quotaRule = pool.Enforcement(quotas)
+	if err != nil || orders == 0 {
+		return err
+	}
+	return each(l.tx.Query(ctx, l.store.sql["orders"]))(func(rows Rows) error { return scanOrder(rows, &l.orders) })
 }

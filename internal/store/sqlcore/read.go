@@ -111,6 +111,10 @@ func (s *Store) Lines(ctx context.Context) ([]pool.Line, error) {
 	if err != nil {
 		return nil, err
 	}
+	orders, err := s.Orders(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var out []pool.Line
 	at := map[string]int{} // pool -> index
 	err = each(s.db.Query(ctx, s.sql["lines"]))(func(rows Rows) (err error) {
@@ -119,6 +123,9 @@ func (s *Store) Lines(ctx context.Context) ([]pool.Line, error) {
 		l.Name, err = scanPool(rows, &l.Limits, &o, &l.Waiting)
 		if o.InForce(now) {
 			l.Override, l.Limits.Cap = o, o.Cap
+		}
+		if orders.ShadowsPool(l.Name) {
+			l.Limits.Enforcement = pool.Shadow
 		}
 		at[l.Name] = len(out)
 		out = append(out, l)

@@ -35,21 +35,21 @@ func (s *Store) due(ctx context.Context, pulse pool.Pulse) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	hosts, err := s.Hosts(ctx)
+	heard, buried, err := leases(ctx, s.db, s.sql["leases"])
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	dead, err := names(pool.Dead(heard, now, pulse))
 	if err != nil {
 		return nil, err
 	}
-	leases := map[string]pool.Time{}
-	for _, h := range hosts {
-		leases[h.ID] = h.HeardAt
-	}
-	dead, err := names(pool.Dead(leases, now, pulse))
+	dug, err := names(buried)
 	if err != nil {
 		return nil, err
 	}
 	before := func(d time.Duration) int64 { return int64(now.Add(-d)) }
 	var ids []string
-	err = each(s.db.Query(ctx, s.sql["due"], before(pool.PlacingFor), int64(now), before(pool.KeepEnded), dead))(func(rows Rows) error {
+	err = each(s.db.Query(ctx, s.sql["due"], before(pool.PlacingFor), int64(now), before(pool.KeepEnded), dead, dug))(func(rows Rows) error {
 		var id string
 		err := rows.Scan(&id)
 		ids = append(ids, id)

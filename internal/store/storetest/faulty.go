@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/registry"
 )
 
 // ErrInjected is what a planned fault answers.
@@ -25,7 +26,8 @@ type FaultyStore struct {
 	control.Store
 	plan map[Fault]bool // fault -> planned
 
-	mu    sync.Mutex     // guards plan and calls
+	mu    sync.Mutex     // guards what follows, and plan
+	away  bool           // every call fails
 	calls map[string]int // method -> calls so far
 }
 
@@ -53,6 +55,13 @@ func (f *FaultyStore) Mend() {
 	f.plan = nil
 }
 
+// GoAway has every call fail, until it is told otherwise.
+func (f *FaultyStore) GoAway(away bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.away = away
+}
+
 // planned says whether a call fails.
 func (f *FaultyStore) planned(fault Fault) bool {
 	f.mu.Lock()
@@ -64,9 +73,9 @@ func (f *FaultyStore) planned(fault Fault) bool {
 func (f *FaultyStore) around(method string, call func() error) error {
 	f.mu.Lock()
 	f.calls[method]++
-	n := f.calls[method]
+	n, away := f.calls[method], f.away
 	f.mu.Unlock()
-	if f.planned(Fault{method, n, false}) {
+	if away || f.planned(Fault{method, n, false}) {
 		return ErrInjected
 	}
 	if err := call(); err != nil {
@@ -196,6 +205,46 @@ func (f *FaultyStore) Lines(ctx context.Context) ([]pool.Line, error) {
 // Register implements control.Store.
 func (f *FaultyStore) Register(ctx context.Context, host string) (int64, error) {
 	return one(f, "Register", func() (int64, error) { return f.Store.Register(ctx, host) })
+}
+
+// IssueJoin implements control.Store.
+func (f *FaultyStore) IssueJoin(ctx context.Context, t registry.Token, lasts time.Duration) (registry.Token, error) {
+	return one(f, "IssueJoin", func() (registry.Token, error) { return f.Store.IssueJoin(ctx, t, lasts) })
+}
+
+// RevokeJoin implements control.Store.
+func (f *FaultyStore) RevokeJoin(ctx context.Context, id, by string) (registry.Token, bool, error) {
+	return two(f, "RevokeJoin", func() (registry.Token, bool, error) { return f.Store.RevokeJoin(ctx, id, by) })
+}
+
+// Join implements control.Store.
+func (f *FaultyStore) Join(ctx context.Context, j registry.Join) (registry.Entry, error) {
+	return one(f, "Join", func() (registry.Entry, error) { return f.Store.Join(ctx, j) })
+}
+
+// RegisterHost implements control.Store.
+func (f *FaultyStore) RegisterHost(ctx context.Context, r registry.Registration) (registry.Host, registry.Entry, error) {
+	return two(f, "RegisterHost", func() (registry.Host, registry.Entry, error) { return f.Store.RegisterHost(ctx, r) })
+}
+
+// SetHostState implements control.Store.
+func (f *FaultyStore) SetHostState(ctx context.Context, c registry.Change) (registry.Host, registry.Verdict, error) {
+	return two(f, "SetHostState", func() (registry.Host, registry.Verdict, error) { return f.Store.SetHostState(ctx, c) })
+}
+
+// HostsVersion implements control.Store.
+func (f *FaultyStore) HostsVersion(ctx context.Context) (int64, error) {
+	return one(f, "HostsVersion", func() (int64, error) { return f.Store.HostsVersion(ctx) })
+}
+
+// Describe implements control.Store.
+func (f *FaultyStore) Describe(ctx context.Context, said []control.HostBounds) error {
+	return f.around("Describe", func() error { return f.Store.Describe(ctx, said) })
+}
+
+// Hosts implements control.Store.
+func (f *FaultyStore) Hosts(ctx context.Context) ([]control.RegisteredHost, error) {
+	return one(f, "Hosts", func() ([]control.RegisteredHost, error) { return f.Store.Hosts(ctx) })
 }
 
 // Config implements control.Store.

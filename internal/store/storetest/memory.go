@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/pool"
+	"github.com/plimsoll-project/plimsoll/registry"
 )
 
 // Memory is pool.Model as a control.Store: the specification itself, for comparison, and
@@ -21,14 +22,16 @@ type Memory struct {
 	configs  []control.Config // of generation 1 and on
 	deeds    []control.Deed
 	replicas map[string]control.Replica
-	hosts    map[string]control.HostLease
+	hosts    map[string]registry.Host
+	tokens   map[registry.Digest]registry.Token
+	version  int64 // of the registry
 }
 
 var _ control.Store = (*Memory)(nil)
 
 // NewMemory returns an empty store that is dated by clock.
 func NewMemory(clock func() pool.Time) *Memory {
-	return &Memory{clock: clock, model: pool.NewModel(), replicas: map[string]control.Replica{}, hosts: map[string]control.HostLease{}}
+	return &Memory{clock: clock, model: pool.NewModel(), replicas: map[string]control.Replica{}, hosts: map[string]registry.Host{}, tokens: map[registry.Digest]registry.Token{}}
 }
 
 // in takes the lock and moves the clock.
@@ -157,6 +160,41 @@ func (m *Memory) Override(_ context.Context, name string, o pool.Override, lasts
 	return v, was, nil
 }
 
+// Shadow implements control.Store.
+func (m *Memory) Shadow(_ context.Context, t pool.Target, by, reason string) (pool.OrderVerdict, error) {
+	defer m.in()()
+	v := m.model.Shadow(t, by, reason)
+	if v == pool.Ordered {
+		m.version++
+		m.done(by, control.ShadowDeed(t), reason)
+	}
+	return v, nil
+}
+
+// Enforce implements control.Store.
+func (m *Memory) Enforce(_ context.Context, t pool.Target, by, reason string) (pool.OrderVerdict, error) {
+	defer m.in()()
+	v := m.model.Enforce(t)
+	if v == pool.Ordered {
+		m.version++
+		m.done(by, control.EnforceDeed(t), reason)
+	}
+	return v, nil
+}
+
+// Orders implements control.Store.
+func (m *Memory) Orders(context.Context) (pool.Orders, error) {
+	defer m.in()()
+	return m.model.Orders(), nil
+}
+
+// Note implements control.Store.
+func (m *Memory) Note(_ context.Context, d control.Deed) error {
+	defer m.in()()
+	m.done(d.By, d.What, d.Reason)
+	return nil
+}
+
 // Resume implements control.Store.
 func (m *Memory) Resume(_ context.Context, name, by, reason string) (pool.OverrideVerdict, pool.Limits, error) {
 	defer m.in()()
@@ -195,7 +233,7 @@ func (m *Memory) Sweep(context.Context) ([]pool.Row, error) {
 func (m *Memory) Pulse(_ context.Context, heard []string) (pool.Pulse, error) {
 	defer m.in()()
 	for _, name := range heard {
-		if h, ok := m.hosts[name]; ok {
+		if h, ok := m.hosts[name]; ok && h.State != registry.Buried {
 			h.HeardAt = m.model.Now()
 			m.hosts[name] = h
 			m.model.HearHost(name)
@@ -226,16 +264,6 @@ func (m *Memory) Replicas(context.Context) ([]control.Replica, error) {
 		if r := m.replicas[id]; m.model.Now().Since(r.HeardAt) < time.Hour {
 			out = append(out, r)
 		}
-	}
-	return out, nil
-}
-
-// Hosts implements control.Store.
-func (m *Memory) Hosts(context.Context) ([]control.HostLease, error) {
-	defer m.in()()
-	var out []control.HostLease
-	for _, id := range slices.Sorted(maps.Keys(m.hosts)) {
-		out = append(out, m.hosts[id])
 	}
 	return out, nil
 }
@@ -279,15 +307,6 @@ func matches(f control.Filter, r pool.Row) bool {
 func (m *Memory) Lines(context.Context) ([]pool.Line, error) {
 	defer m.in()()
 	return m.model.Lines(), nil
-}
-
-// Register implements control.Store.
-func (m *Memory) Register(_ context.Context, host string) (int64, error) {
-	defer m.in()()
-	n := m.model.Next()
-	m.hosts[host] = control.HostLease{ID: host, Incarnation: n, HeardAt: m.model.Now()}
-	m.model.HearHost(host)
-	return n, nil
 }
 
 // Config implements control.Store.

@@ -57,7 +57,9 @@ func Compare(t *testing.T, fresh func(testing.TB) Opened) {
 			"no room": p.noRoom, "attend": p.attend, "move": p.move, "renew": p.renew, "track": p.track, "leave": p.leave,
 			"end": p.end, "sweep": p.sweep, "advance": p.advance, "register": p.register, "configure": p.configure, "": p.compare,
 			"hear": p.hear, "redeem": p.redeem, "redeem again": p.redeem, "seen": p.seen, "stand": p.stand, "reopen": p.reopen,
-			"return": p.comeBack, "override": p.override, "resume": p.resume, "pulse": p.pulse, "live on": p.liveOn, "attest": p.attest,
+			"return": p.comeBack, "override": p.override, "shadow": p.shadow, "enforce": p.enforce, "resume": p.resume, "pulse": p.pulse, "live on": p.liveOn, "attest": p.attest,
+			"issue join": p.issueJoin, "revoke join": p.revokeJoin, "join": p.join, "join again": p.join, "register host": p.registerHost,
+			"set host state": p.setHostState, "set host state again": p.setHostState, "describe": p.describe,
 		})
 	})
 }
@@ -86,17 +88,21 @@ func (p *pair) compare(t *rapid.T) {
 	}
 	p.both("rows", func(ctx context.Context, s control.Store) (any, error) { return s.List(ctx, control.Filter{}) })
 	p.both("lines", func(ctx context.Context, s control.Store) (any, error) { return s.Lines(ctx) })
+	p.both("orders", func(ctx context.Context, s control.Store) (any, error) { return s.Orders(ctx) })
 	p.both("freed", func(ctx context.Context, s control.Store) (any, error) { return s.FreedTotals(ctx) })
 	p.both("now", func(ctx context.Context, s control.Store) (any, error) { return s.Now(ctx) })
 	p.both("hosts", func(ctx context.Context, s control.Store) (any, error) { return s.Hosts(ctx) })
 	p.both("replicas", func(ctx context.Context, s control.Store) (any, error) { return s.Replicas(ctx) })
 	p.both("audit", func(ctx context.Context, s control.Store) (any, error) { return s.Audit(ctx, 3) })
+	p.both("version", func(ctx context.Context, s control.Store) (any, error) { return s.HostsVersion(ctx) })
+	p.both("join tokens", func(ctx context.Context, s control.Store) (any, error) { return s.JoinTokens(ctx) })
 	p.both("configs", func(ctx context.Context, s control.Store) (any, error) { return s.Configs(ctx, 2) })
 }
 
 func (p *pair) configure(t *rapid.T) {
 	limits := pool.Settings{Pools: map[string]pool.Limits{}, Quotas: map[string]int64{}}
 	limits.DefaultQuota = rapid.SampledFrom([]int64{pool.Unlimited, 1, 2, 3}).Draw(t, "default quota")
+	limits.QuotaEnforcement = p.enforcement(t)
 	limits.Ceiling = rapid.SampledFrom([]int64{0, 0, pool.Unlimited, 6, 9}).Draw(t, "ceiling")
 	for _, name := range []string{"p", "q", "r"} {
 		if rapid.IntRange(0, 9).Draw(t, name) > 0 {
@@ -127,6 +133,7 @@ func (p *pair) configure(t *rapid.T) {
 // limits draws a pool's; one without hosts may be put on hosts, and the other way round.
 func (p *pair) limits(t *rapid.T, hostless bool) pool.Limits {
 	l := pool.Limits{Cap: rapid.Int64Range(-1, 4).Draw(t, "cap"), MaxWaiting: rapid.Int64Range(0, 5).Draw(t, "max waiting")}
+	l.Enforcement = p.enforcement(t)
 	if hostless != (rapid.IntRange(0, 9).Draw(t, "placed otherwise") == 0) {
 		l.Audience = rapid.SampledFrom([]string{"cloud", "cloud", "yard"}).Draw(t, "audience")
 		l.SlotTTL = rapid.SampledFrom([]time.Duration{20 * time.Second, 2 * time.Minute}).Draw(t, "slot ttl")

@@ -1,1 +1,1 @@
-SELECT default_quota, ceiling FROM settings
+SELECT default_quota, ceiling, quota_enforcement, (SELECT count(*) FROM orders) FROM settings

@@ -1,2 +1,3 @@
-INSERT INTO settings (one, default_quota, ceiling) VALUES (1, $1, $2)
-ON CONFLICT (one) DO UPDATE SET default_quota = excluded.default_quota, ceiling = excluded.ceiling
+INSERT INTO settings (one, default_quota, ceiling, quota_enforcement) VALUES (1, $1, $2, $3)
+ON CONFLICT (one) DO UPDATE SET default_quota = excluded.default_quota, ceiling = excluded.ceiling,
+    quota_enforcement = excluded.quota_enforcement

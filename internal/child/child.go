@@ -1,33 +1,34 @@
-package demo
+// Package child runs this program again as a process below this one, which ends with it: when
+// it is told to, and, by the kernel, when this one is killed.
+package child
 
 import (
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// child is a `plimsoll up` of this run.
-type child struct {
+// Child is one such process. Its methods may be called from any goroutine.
+type Child struct {
 	log    string // path of what it says
 	pid    int
 	ended  chan struct{} // closed when it has ended
 	result error         // set before that
 }
 
-// startChild starts our own binary. Ctrl-C on the terminal is not for it: it is stopped when
+// Start starts a binary, which writes to a log. Ctrl-C on the terminal is not for it: it is stopped when
 // its sandboxes are. The kernel stops it when this process is killed, by the thread that
 // started it, which therefore stays.
-func startChild(binary, dir string, env []string, args ...string) (*child, error) {
-	c := &child{log: filepath.Join(dir, "up.log"), ended: make(chan struct{})}
+func Start(binary, logFile string, env []string, args ...string) (*Child, error) {
+	c := &Child{log: logFile, ended: make(chan struct{})}
 	log, err := os.Create(c.log)
 	if err != nil {
-		return nil, fmt.Errorf("open the log of a host: %w", err)
+		return nil, fmt.Errorf("open the log of a process: %w", err)
 	}
 	cmd := exec.Command(binary, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, log, log
@@ -48,12 +49,19 @@ func startChild(binary, dir string, env []string, args ...string) (*child, error
 		}
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start a host: %w", err)
+		return nil, fmt.Errorf("start a process: %w", err)
 	}
 	return c, nil
 }
 
-func (c *child) running() bool {
+// Ended is closed when it has ended.
+func (c *Child) Ended() <-chan struct{} { return c.ended }
+
+// PID is its process id.
+func (c *Child) PID() int { return c.pid }
+
+// Running says whether it has not ended.
+func (c *Child) Running() bool {
 	select {
 	case <-c.ended:
 		return false
@@ -62,12 +70,12 @@ func (c *child) running() bool {
 	}
 }
 
-// How long a host may take to stop.
+// How long one may take to stop.
 const stopWithin = 8 * time.Second
 
-// stop ends it and says whether it ended as it should. It may be called twice.
-func (c *child) stop() error {
-	if !c.running() {
+// Stop ends it and says whether it ended as it should. It may be called twice.
+func (c *Child) Stop() error {
+	if !c.Running() {
 		return c.result
 	}
 	syscall.Kill(c.pid, syscall.SIGTERM) // it is our child and not waited for yet, so the pid is its own
@@ -81,8 +89,8 @@ func (c *child) stop() error {
 	return errors.New("it did not stop within " + stopWithin.String() + " and was killed")
 }
 
-// said returns the messages of one level from its log.
-func (c *child) said(level string) (messages []string) {
+// Said returns the messages of one level from its log.
+func (c *Child) Said(level string) (messages []string) {
 	text, _ := os.ReadFile(c.log) // without it there is nothing to tell
 	for line := range strings.Lines(string(text)) {
 		_, rest, ok := strings.Cut(line, " level="+level+" msg=")
@@ -93,8 +101,8 @@ func (c *child) said(level string) (messages []string) {
 	return messages
 }
 
-// lastWords is the end of its log.
-func (c *child) lastWords() string {
+// LastWords is the end of its log.
+func (c *Child) LastWords() string {
 	text, _ := os.ReadFile(c.log)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(lines[max(len(lines)-3, 0):], "; ")

@@ -1,0 +1,131 @@
+package link
+
+import (
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+	agentv1 "github.com/plimsoll-project/plimsoll/proto/plimsoll/agent/v1"
+)
+
+// This file holds what a host says: its verdict, its answers and what happened.
+
+// facts are what hardly ever changes of a verdict, and is not said again until it does.
+type facts struct {
+	mode          gate.Mode
+	streamRestore bool
+	labels        []gate.Label
+	limits        []gate.Dim
+}
+
+func (f *facts) equal(other *facts) bool {
+	return f.mode == other.mode && f.streamRestore == other.streamRestore &&
+		sameSlice(f.labels, other.labels) && sameSlice(f.limits, other.limits)
+}
+
+// sameSlice looks into slices only if they are not one: a host never changes one it gave out.
+func sameSlice[T comparable](a, b []T) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	return len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b)
+}
+
+// speaker writes one stream's verdicts.
+type speaker struct {
+	said *facts
+}
+
+func (s *speaker) verdict(v *host.Verdict) *agentv1.Verdict {
+	out := &agentv1.Verdict{
+		Stamp: stampOf(v), Intake: int32(v.Intake), AdmittableBytes: int64(v.Admittable), Standing: v.Standing,
+		FreeBytes: int64(v.Free), LimitBytes: int64(v.Limit), MaxAskBytes: int64(v.MaxAsk),
+		CpuTotalMilli: v.CPUTotalMilli, CpuFreeMilli: v.CPUFreeMilli, Left: dimensionsOf(v.Dims),
+		Enforcement: int32(v.Enforcement), Ordered: int32(v.Ordered), Bypass: v.Bypass,
+	}
+	now := facts{mode: v.Mode, streamRestore: v.StreamRestore, labels: v.Labels, limits: v.Limits}
+	if s.said == nil || !s.said.equal(&now) {
+		s.said = &now
+		out.Facts = &agentv1.Facts{
+			Mode: int32(now.mode), StreamRestore: now.streamRestore, Labels: labelsOf(now.labels), Limits: dimensionsOf(now.limits),
+		}
+	}
+	return out
+}
+
+func stampOf(v *host.Verdict) *agentv1.Stamp {
+	return &agentv1.Stamp{Incarnation: v.Incarnation, Sequence: v.Sequence, AtNs: int64(v.At)}
+}
+
+// listener reads one stream's verdicts.
+type listener struct {
+	host  string
+	facts facts
+}
+
+func (l *listener) verdict(v *agentv1.Verdict) host.Verdict {
+	if v == nil {
+		return host.Verdict{}
+	}
+	if f := v.GetFacts(); f != nil {
+		l.facts = facts{
+			mode: gate.Mode(small(f.GetMode())), streamRestore: f.GetStreamRestore(),
+			labels: labelsFrom(f.GetLabels()), limits: dimensionsFrom(f.GetLimits()),
+		}
+	}
+	return host.Verdict{
+		Host: l.host, Incarnation: v.GetStamp().GetIncarnation(), Sequence: v.GetStamp().GetSequence(), At: host.Instant(v.GetStamp().GetAtNs()),
+		Intake: host.Intake(small(v.GetIntake())), Admittable: gate.Bytes(v.GetAdmittableBytes()), Standing: v.GetStanding(),
+		Free: gate.Bytes(v.GetFreeBytes()), Limit: gate.Bytes(v.GetLimitBytes()), MaxAsk: gate.Bytes(v.GetMaxAskBytes()),
+		CPUTotalMilli: v.GetCpuTotalMilli(), CPUFreeMilli: v.GetCpuFreeMilli(), Dims: dimensionsFrom(v.GetLeft()),
+		Enforcement: host.Enforcement(small(v.GetEnforcement())), Ordered: host.Enforcement(small(v.GetOrdered())), Bypass: v.GetBypass(),
+		Mode: l.facts.mode, StreamRestore: l.facts.streamRestore, Labels: l.facts.labels, Limits: l.facts.limits,
+	}
+}
+
+// answerOf writes an answer but for its verdict, which is the frame's.
+func answerOf(a *host.Answer) *agentv1.Answer {
+	return &agentv1.Answer{
+		Denial: string(a.Denial), Detail: a.Detail, InLine: a.InLine, Running: a.Running,
+		UntilNs: int64(a.Until), NeedBytes: int64(a.Need), Would: string(a.Would),
+	}
+}
+
+func answerFrom(a *agentv1.Answer, v host.Verdict) host.Answer {
+	return host.Answer{
+		Denial: host.Denial(a.GetDenial()), Detail: a.GetDetail(), InLine: a.GetInLine(), Running: a.GetRunning(),
+		Until: host.Instant(a.GetUntilNs()), Need: gate.Bytes(a.GetNeedBytes()), Would: host.Denial(a.GetWould()), Verdict: v,
+	}
+}
+
+func refsOf(refs []host.Ref) []*agentv1.Ref {
+	var out []*agentv1.Ref
+	for _, r := range refs {
+		out = append(out, refOf(r))
+	}
+	return out
+}
+
+func refsFrom(refs []*agentv1.Ref) []host.Ref {
+	var out []host.Ref
+	for _, r := range refs {
+		out = append(out, refFrom(r))
+	}
+	return out
+}
+
+func endsOf(ends []host.End) []*agentv1.End {
+	var out []*agentv1.End
+	for _, e := range ends {
+		out = append(out, &agentv1.End{Id: e.ID, Epoch: e.Epoch, How: string(e.How), Reason: e.Reason, Unbooted: e.Unbooted})
+	}
+	return out
+}
+
+func endsFrom(ends []*agentv1.End) []host.End {
+	var out []host.End
+	for _, e := range ends {
+		out = append(out, host.End{ID: e.GetId(), Epoch: e.GetEpoch(), How: host.Outcome(e.GetHow()), Reason: e.GetReason(), Unbooted: e.GetUnbooted()})
+	}
+	return out
+}

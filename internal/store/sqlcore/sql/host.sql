@@ -1,0 +1,3 @@
+SELECT id, incarnation, endpoint, state, credential, version, bounds, registered_at,
+    CASE WHEN heard_at > registered_at THEN heard_at ELSE registered_at END, buried_at
+FROM hosts WHERE id = $1

@@ -1,0 +1,1 @@
+UPDATE hosts SET bounds = $2 WHERE id = $1

@@ -1,0 +1,1 @@
+SELECT count(*) FROM admissions WHERE host <> '' AND host = $1

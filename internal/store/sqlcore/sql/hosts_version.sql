@@ -1,0 +1,1 @@
+SELECT hosts_version FROM pulse WHERE one = 1

@@ -1,0 +1,1 @@
+SELECT id, sha256, host, created_by, created_at, expires_at, used_at, used_by FROM join_tokens WHERE sha256 = $1

@@ -1,0 +1,1 @@
+DELETE FROM join_tokens WHERE id = $1

@@ -1,0 +1,1 @@
+SELECT scope, name, since, given_by, reason FROM orders

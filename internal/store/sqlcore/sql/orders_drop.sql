@@ -1,0 +1,1 @@
+DELETE FROM orders WHERE scope = $1 AND name = $2
