@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/wholefile"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
@@ -58,18 +58,7 @@ func writeOwnKeys(path string, keys ticket.AudienceKeys) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
-	if err == nil {
-		_, err = f.Write(data)
-		err = errors.Join(err, f.Close())
-		if err == nil {
-			err = os.Rename(f.Name(), path)
-		}
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}
-	if err != nil {
+	if err := wholefile.Write(path, data, 0o600, false); err != nil {
 		return fmt.Errorf("write the agent's own keys: %w; its data directory must be writable, and have room", err)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/discover"
 	"github.com/plimsoll-project/plimsoll/internal/keyring"
+	"github.com/plimsoll-project/plimsoll/internal/wholefile"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
@@ -149,7 +150,7 @@ for no other. After each rotation's first step they are derived anew.`,
 				_, err = a.stdout.Write(data)
 				return err
 			}
-			if err := writeSecret(out, data); err != nil {
+			if err := wholefile.Write(out, data, 0o600, true); err != nil {
 				return &Failure{ExitUsage, err, "name a file in a directory that you can write"}
 			}
 			_, err = fmt.Fprintf(a.stdout, "%s holds the keys of audience %s now (%s), readable by you alone\n", out, plain(args[0]), strings.Join(keys.KeyIDs(), ", "))
@@ -184,22 +185,6 @@ func (a *app) doubtAudience(ctx context.Context, name string) {
 		}
 	}
 	fmt.Fprintf(a.stderr, "plimsoll: no pool demands tickets of the audience %s now; there is %s\n", plain(name), plain(first(strings.Join(known, ", "), "none")))
-}
-
-// writeSecret replaces a file as a whole, readable by its owner alone.
-func writeSecret(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 func (a *app) keyringList(w *where) *cobra.Command {

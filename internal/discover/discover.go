@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+
+	"github.com/plimsoll-project/plimsoll/internal/wholefile"
 )
 
 // Name is the note's name in the data directory.
@@ -68,17 +70,7 @@ func (n Note) Write(dir string) error {
 	if err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(dir, Name+".*")
-	if err != nil {
-		return fmt.Errorf("write how to reach the server: %w", err)
-	}
-	_, err = temp.Write(append(data, '\n'))
-	err = errors.Join(err, temp.Chmod(0o644), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), filepath.Join(dir, Name))
-	}
-	if err != nil {
-		os.Remove(temp.Name())
+	if err := wholefile.Write(filepath.Join(dir, Name), append(data, '\n'), 0o644, false); err != nil {
 		return fmt.Errorf("write how to reach the server: %w", err)
 	}
 	return nil

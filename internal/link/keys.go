@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/internal/wholefile"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
@@ -100,28 +100,12 @@ func (k *Keys) use(next ticket.AudienceKeys, err error) ([]string, error) {
 	if bytes.Equal(before, after) {
 		return k.keys.IDs(), err
 	}
-	if unwritten := replace(k.path, after); unwritten != nil {
+	if unwritten := wholefile.Write(k.path, after, 0o600, true); unwritten != nil {
 		return k.keys.IDs(), errors.Join(err, fmt.Errorf("write the host's ticket keys: %w", unwritten))
 	}
 	k.keys = next
 	k.set(next)
 	return next.IDs(), err
-}
-
-// replace writes a file that is read by its owner alone, all of it or nothing.
-func replace(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 // Forget notes that a stream is over.

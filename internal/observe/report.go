@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/plimsoll-project/plimsoll/internal/wholefile"
 )
 
 // Report is what was seen at one moment, in MiB: what there is rounded down, what is used up.
@@ -77,17 +79,7 @@ func (r *Report) Write(dir string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, File+".*")
-	if err != nil {
-		return fmt.Errorf("write what was observed: %w; the data directory must be writable, and have room", err)
-	}
-	_, err = f.Write(append(data, '\n'))
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, File))
-	}
-	if err != nil {
-		os.Remove(f.Name())
+	if err := wholefile.Write(filepath.Join(dir, File), append(data, '\n'), 0o644, false); err != nil {
 		return fmt.Errorf("write what was observed: %w; the data directory must be writable, and have room", err)
 	}
 	return nil

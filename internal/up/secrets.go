@@ -13,6 +13,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/keyring"
+	"github.com/plimsoll-project/plimsoll/internal/wholefile"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
@@ -83,17 +84,7 @@ func readOrMake(path string, make func() ([]byte, error)) ([]byte, error) {
 }
 
 func writeSynced(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
-	if err != nil {
-		return fmt.Errorf("write %s: %w; its directory must be writable, and have room", path, err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
+	if err := wholefile.Write(path, data, 0o600, true); err != nil {
 		return fmt.Errorf("write %s: %w; its directory must be writable, and have room", path, err)
 	}
 	return nil
