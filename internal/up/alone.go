@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os/user"
-	"runtime"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/plimsoll-project/plimsoll/internal/agent"
-	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/discover"
 )
 
@@ -32,25 +30,18 @@ func RunAlone(ctx context.Context, o Options) error {
 }
 
 func (u *Up) standAlone(ctx context.Context, parts *errgroup.Group) (err error) {
-	local := &u.File.Local
-	if u.lock, err = takeDir(local.DataDir); err != nil {
+	if u.lock, err = takeDir(u.File.Local.DataDir); err != nil {
 		return err
 	}
 	if err := u.measure(); err != nil {
 		return err
 	}
-	group, err := groupOf(local.Host.ReserveGroup)
+	c, err := u.agentConfig()
 	if err != nil {
 		return err
 	}
-	u.agent, err = agent.New(ctx, agent.Config{
-		Host: local.HostConfig(runtime.NumCPU(), nil), Budget: local.Host.Budget,
-		Dir: local.DataDir, Socket: local.AgentSocket(),
-		SampleLimits: local.Host.SampleLimits, SampleSandboxes: local.Host.SampleSandboxes,
-		Machine: u.machine, Driver: u.driver, Register: agent.Alone, ReserveGroup: group,
-		Show: control.ShowHost, Log: u.Log,
-	})
-	if err != nil {
+	c.Register = agent.Alone
+	if u.agent, err = agent.New(ctx, c); err != nil {
 		return err
 	}
 	if u.seam, err = u.agent.Listen(); err != nil {

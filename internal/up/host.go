@@ -33,6 +33,19 @@ func (u *Up) measure() (err error) {
 	return nil
 }
 
+// agentConfig is what the file says of this machine's agent. Whoever makes it adds who
+// registers it, and by which keys it verifies.
+func (u *Up) agentConfig() (agent.Config, error) {
+	local := &u.File.Local
+	group, err := groupOf(local.Host.ReserveGroup)
+	return agent.Config{
+		Host: local.HostConfig(runtime.NumCPU(), nil), Budget: local.Host.Budget,
+		Dir: local.DataDir, Socket: local.AgentSocket(),
+		SampleLimits: local.Host.SampleLimits, SampleSandboxes: local.Host.SampleSandboxes,
+		Machine: u.machine, Driver: u.driver, ReserveGroup: group, Show: control.ShowHost, Log: u.Log,
+	}, err
+}
+
 // startAgent makes this machine's agent and starts it. One that remembers its former life
 // does not need the store for that: what runs is re-adopted, and what was promised boots.
 func (u *Up) startAgent(ctx, late context.Context, parts *errgroup.Group) error {
@@ -41,18 +54,12 @@ func (u *Up) startAgent(ctx, late context.Context, parts *errgroup.Group) error 
 	if err != nil {
 		return fmt.Errorf("derive the host's keys: %w", err)
 	}
-	group, err := groupOf(local.Host.ReserveGroup)
+	c, err := u.agentConfig()
 	if err != nil {
 		return err
 	}
-	u.agent, err = agent.New(ctx, agent.Config{
-		Host: local.HostConfig(runtime.NumCPU(), nil), Budget: local.Host.Budget,
-		Dir: local.DataDir, Socket: local.AgentSocket(),
-		SampleLimits: local.Host.SampleLimits, SampleSandboxes: local.Host.SampleSandboxes,
-		Machine: u.machine, Driver: u.driver, Keys: keys, Register: u.register, ReserveGroup: group,
-		Show: control.ShowHost, Log: u.Log,
-	})
-	if err != nil {
+	c.Keys, c.Register = keys, u.register
+	if u.agent, err = agent.New(ctx, c); err != nil {
 		return err
 	}
 	err = u.keys.use(func(ring ticket.Keyring) error {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/agent"
 	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/config"
-	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/discover"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 	"github.com/plimsoll-project/plimsoll/internal/link"
@@ -32,8 +30,14 @@ func RunAgent(ctx context.Context, o Options) error {
 	if !o.File.Local.HasReplicas() {
 		return RunAlone(ctx, o)
 	}
+	return runLives(ctx, o, nil, nil)
+}
+
+// runLives runs the agent of one host, again under each other life that the registry gives it.
+// For a host elsewhere it stands in, and tells whom it made of each life.
+func runLives(ctx context.Context, o Options, standIn *standin.Host, made func(*agent.Agent)) error {
 	for life := int64(0); ; {
-		err := runJoined(ctx, o, life)
+		err := (&joined{Up: &Up{Options: o}, standIn: standIn, made: made}).run(ctx, life)
 		var other otherLife
 		if !errors.As(err, &other) {
 			return err
@@ -62,10 +66,6 @@ type joined struct {
 
 	standIn *standin.Host      // whose ledger this is; nil: this machine
 	made    func(*agent.Agent) // told of each life's agent, where it stands in
-}
-
-func runJoined(ctx context.Context, o Options, life int64) error {
-	return (&joined{Up: &Up{Options: o}}).run(ctx, life)
 }
 
 func (j *joined) run(ctx context.Context, life int64) error {
@@ -152,18 +152,11 @@ func (j *joined) meet(local *config.Local) (err error) {
 // makeAgent makes the agent, which remembers its life or is told one. When no replica answers
 // soon it begins without a number, and is made again when it has one.
 func (j *joined) makeAgent(ctx context.Context, life int64) error {
-	local := &j.File.Local
-	group, err := groupOf(local.Host.ReserveGroup)
+	c, err := j.agentConfig()
 	if err != nil {
 		return err
 	}
-	c := agent.Config{
-		Host: local.HostConfig(runtime.NumCPU(), nil), Budget: local.Host.Budget,
-		Dir: local.DataDir, Socket: local.AgentSocket(),
-		SampleLimits: local.Host.SampleLimits, SampleSandboxes: local.Host.SampleSandboxes,
-		Machine: j.machine, Driver: j.driver, Keys: j.keys.Current(), Register: j.firstLife, Incarnation: life, ReserveGroup: group,
-		Show: control.ShowHost, Log: j.Log,
-	}
+	c.Keys, c.Register, c.Incarnation = j.keys.Current(), j.firstLife, life
 	if j.standIn != nil {
 		j.standInFor(&c)
 	}

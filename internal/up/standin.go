@@ -100,15 +100,7 @@ func (s *standIns) runHost(ctx context.Context, i int, id string) error {
 		return err
 	}
 	o.File, o.Log = file, s.Log.With("stands_in_for", id)
-	for life := int64(0); ; {
-		j := &joined{Up: &Up{Options: o}, standIn: s.hosts.Host(id), made: func(a *agent.Agent) { s.made(id, a) }}
-		err := j.run(ctx, life)
-		var other otherLife
-		if !errors.As(err, &other) {
-			return err
-		}
-		life = other.incarnation
-	}
+	return runLives(ctx, o, s.hosts.Host(id), func(a *agent.Agent) { s.made(id, a) })
 }
 
 // fileOf is the configuration of one host: a data directory and a port of its own.
