@@ -190,14 +190,40 @@ func (e booksErr) Error() string { return e.text }
 // one MiB for each of five.
 func checkBooks(h *api.Host) error {
 	left := h.FreeMB - h.HeadroomMB - h.UnresidentMB - h.ReservedMB
-	switch {
+	switch unmeasured := len(h.Limits) == 0; {
+	case unmeasured && h.AdmittableMB != 0:
+		return booksErr{fmt.Sprintf("host %s has measured nothing yet, and says %d MiB admittable", h.ID, h.AdmittableMB)}
+	case (h.Reservations == 0) != (h.ReservedMB == 0):
+		return booksErr{fmt.Sprintf("host %s has %d reservations of %d MiB", h.ID, h.Reservations, h.ReservedMB)}
+	case unmeasured: // an agent that starts again knows what it promised before it knows its line
 	case left < -5:
 		return booksErr{fmt.Sprintf("host %s is %d MiB past its line: free %d, headroom %d, unresident %d, reserved %d",
 			h.ID, -left, h.FreeMB, h.HeadroomMB, h.UnresidentMB, h.ReservedMB)}
 	case h.Intake == api.IntakeOpen && (h.AdmittableMB > max(left, 0)+5 || h.AdmittableMB < left-5):
 		return booksErr{fmt.Sprintf("host %s says %d MiB admittable, and its books %d", h.ID, h.AdmittableMB, left)}
-	case (h.Reservations == 0) != (h.ReservedMB == 0):
-		return booksErr{fmt.Sprintf("host %s has %d reservations of %d MiB", h.ID, h.Reservations, h.ReservedMB)}
 	}
 	return nil
+}
+
+// TestBooks holds the check itself to what it must see, and what it must not take for wrong.
+func TestBooks(t *testing.T) {
+	limits := []api.Limit{{Name: "machine"}}
+	for _, c := range []struct {
+		what  string
+		h     api.Host
+		wrong bool
+	}{
+		{"all in order", api.Host{Limits: limits, FreeMB: 1000, HeadroomMB: 100, UnresidentMB: 200, ReservedMB: 300, Reservations: 1, Intake: api.IntakeOpen, AdmittableMB: 400}, false},
+		{"past its line", api.Host{Limits: limits, FreeMB: 500, HeadroomMB: 100, UnresidentMB: 200, ReservedMB: 300, Reservations: 1, Intake: api.IntakeOpen}, true},
+		{"says more than it has", api.Host{Limits: limits, FreeMB: 500, Intake: api.IntakeOpen, AdmittableMB: 600}, true},
+		{"says less than it has", api.Host{Limits: limits, FreeMB: 500, Intake: api.IntakeOpen, AdmittableMB: 400}, true},
+		{"reservations of nothing", api.Host{Limits: limits, FreeMB: 500, Intake: api.IntakeOpen, AdmittableMB: 500, Reservations: 1}, true},
+		{"has just started again", api.Host{UnresidentMB: 192, ReservedMB: 64, Reservations: 1, Intake: api.IntakeOpen}, false},
+		{"has just started again, and counts wrong", api.Host{ReservedMB: 64}, true},
+		{"promises what it has not measured", api.Host{Intake: api.IntakeOpen, AdmittableMB: 1}, true},
+	} {
+		if err := checkBooks(&c.h); (err != nil) != c.wrong {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
 }
