@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -240,34 +237,15 @@ func (a *app) runBypassed(cmd *cobra.Command, f runFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
+	signals, stop := takeSignals()
+	defer stop()
 	return a.withSeam(func(c boot.Client) error {
-		numbers, over := make(chan int), make(chan struct{})
-		defer close(over)
-		go passOn(signals, numbers, over)
+		numbers, over := passOn(signals)
+		defer over()
 		exit, err := c.RunUnticketed(cmd.Context(), boot.Ask{MemoryMB: size, Class: f.class, Key: f.key, Template: f.template}, command, a.stdout, a.stderr, numbers)
 		if err != nil {
 			return err
 		}
 		return exited(exit.Status)
 	})
-}
-
-// passOn hands signals on as numbers until over is closed.
-func passOn(signals <-chan os.Signal, numbers chan<- int, over <-chan struct{}) {
-	for {
-		select {
-		case s := <-signals:
-			n, _ := s.(syscall.Signal)
-			select {
-			case numbers <- int(n):
-			case <-over:
-				return
-			}
-		case <-over:
-			return
-		}
-	}
 }

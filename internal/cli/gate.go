@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -177,16 +175,14 @@ func (a *app) gateBoot(ctx context.Context, c boot.Client, ask boot.Ask, argv []
 	if err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
+	signals, stop := takeSignals()
+	defer stop()
 	r, err := c.Reserve(ctx, ask)
 	if err != nil {
 		return err
 	}
-	numbers, over := make(chan int), make(chan struct{})
-	defer close(over)
-	go passOn(signals, numbers, over)
+	numbers, over := passOn(signals)
+	defer over()
 	exit, err := c.Run(ctx, r.Ticket, command, a.stdout, a.stderr, numbers)
 	if err != nil {
 		undo, cancel := detached(ctx)

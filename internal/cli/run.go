@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,9 +76,8 @@ func (a *app) run(cmd *cobra.Command, f runFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
+	signals, stop := takeSignals()
+	defer stop()
 	r := &runner{
 		client: c, way: w, request: q, ownKey: f.key == "", deadline: time.Now().Add(f.patience()),
 		command: command, stdout: a.stdout, stderr: a.stderr, line: newWaitLine(a.stderr), signals: signals,
