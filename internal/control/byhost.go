@@ -147,15 +147,10 @@ func (d *driving) keepByHost(ctx context.Context, e admission.Effect) admission.
 	if silent {
 		return admission.Kept{Silent: true}
 	}
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	answer, err := link.Do(ctx, host.Renew{
-		ID: e.ID, Epoch: e.Gen, Until: last.At + g.Passage.BootWithin, Incarnation: last.Incarnation,
-	})
+	answer, err := g.renew(ctx, link, &last, &e)
 	if err != nil {
 		return admission.Kept{Unknown: true}
 	}
-	g.observe(answer.Verdict)
 	kept := admission.Kept{Answer: answer}
 	g.own.with(func(rows *admission.Book) {
 		until := g.storeNow()

@@ -466,6 +466,23 @@ func TestDrainMoves(t *testing.T) {
 	})
 }
 
+// So does what hosts alone record, also before the host has heard of the order.
+func TestDrainMovesByHost(t *testing.T) {
+	followed(t, twoHosts(4096), func(f *fleet) {
+		f.apply(aloneDocument)
+		pin := pinned("h1", api.HostPinModePrefer)
+		first := f.admit("promised", "alone", pin)
+		f.host("h1").fail("SetIntake", "failed")
+		if c := f.done(f.g, "h1", registry.Drain); c.Warning == "" {
+			f.t.Errorf("%+v", c)
+		}
+		if moved := f.admit("promised", "alone", pin); first.Host != "h1" || moved.Host != "h2" || moved.ID == first.ID {
+			f.t.Errorf("%+v after %+v", moved, first)
+		}
+		f.letGo()
+	})
+}
+
 // The agent's intake is repaired when it is heard again: an order that it missed, and one that
 // was taken back meanwhile.
 func TestIntakeIsRepaired(t *testing.T) {

@@ -255,19 +255,28 @@ func (d *driving) keep(ctx context.Context, e admission.Effect) admission.Event 
 	if !ok {
 		return admission.Kept{Gone: true}
 	}
+	answer, err := g.renew(ctx, link, &last, &e)
+	if err != nil {
+		return admission.Kept{Unknown: true}
+	}
+	return admission.Kept{Row: row, Answer: answer}
+}
+
+// renew asks a host to keep a reservation. That it drains counts whether it was told yet or not.
+func (g *Gateway) renew(ctx context.Context, link Link, last *host.Verdict, e *admission.Effect) (host.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	answer, err := link.Do(ctx, host.Renew{
 		ID: e.ID, Epoch: e.Gen, Until: last.At + g.Passage.BootWithin, Incarnation: last.Incarnation,
 	})
 	if err != nil {
-		return admission.Kept{Unknown: true}
+		return answer, err
 	}
 	g.observe(answer.Verdict)
 	if g.stateOf(e.Host) == registry.Draining {
-		answer.Verdict.Intake = host.IntakeDraining // told yet or not
+		answer.Verdict.Intake = host.IntakeDraining
 	}
-	return admission.Kept{Row: row, Answer: answer}
+	return answer, nil
 }
 
 // vacate asks a host to let go of a placement.
