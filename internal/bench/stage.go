@@ -28,6 +28,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 	"github.com/plimsoll-project/plimsoll/internal/link"
 	"github.com/plimsoll-project/plimsoll/internal/web"
+	"github.com/plimsoll-project/plimsoll/registry"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
@@ -170,7 +171,7 @@ func (s *stage) startAgent(ctx context.Context, parts *errgroup.Group, machine *
 	server := link.NewServer(link.ServerOptions{Host: a, Keys: keys, Version: "bench", Log: slog.New(slog.DiscardHandler)})
 	parts.Go(func() error { return a.Run(ctx) })
 	parts.Go(func() error { return server.Serve(ctx, l) })
-	s.agents = append(s.agents, control.RegisteredHost{ID: id, Endpoint: l.Addr().String(), State: control.HostActive})
+	s.agents = append(s.agents, control.RegisteredHost{ID: id, Endpoint: l.Addr().String(), State: registry.Active})
 	return nil
 }
 

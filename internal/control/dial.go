@@ -1,10 +1,6 @@
 package control
 
-import (
-	"context"
-
-	"github.com/plimsoll-project/plimsoll/registry"
-)
+import "context"
 
 // Dialer opens one connection to a registered host's agent.
 type Dialer interface {
@@ -17,14 +13,3 @@ type Conn interface {
 	Feed
 	Close() error
 }
-
-// HostState is an operator's word on a host, the same for every replica.
-type HostState = registry.State
-
-// The states. A buried host is forgotten; nothing else forgets one.
-const (
-	HostActive   = registry.Active
-	HostCordoned = registry.Cordoned
-	HostDraining = registry.Draining
-	HostBuried   = registry.Buried
-)

@@ -196,9 +196,6 @@ func showJoin(t registry.Token) api.JoinToken {
 	}
 }
 
-// silentForBury is for how long nobody may have heard a host that is buried with what it holds.
-func (g *Gateway) silentForBury() time.Duration { return g.silentAfter() }
-
 // ChangeHost is POST /v1/hosts/{id}/cordon, uncordon, drain and bury.
 func (g *Gateway) ChangeHost(ctx context.Context, who *config.Consumer, id string, deed registry.Deed, reason string) (api.HostChange, error) {
 	if reason != "" || deed == registry.Drain || deed == registry.Bury {
@@ -215,7 +212,7 @@ func (g *Gateway) ChangeHost(ctx context.Context, who *config.Consumer, id strin
 	if err != nil {
 		return api.HostChange{}, g.unreadable(err, who)
 	}
-	c := registry.Change{Host: id, Deed: deed, By: who.Name, Reason: reason, Silent: g.silentForBury()}
+	c := registry.Change{Host: id, Deed: deed, By: who.Name, Reason: reason, Silent: g.silentAfter()}
 	was, v, err := g.Store.SetHostState(ctx, c)
 	if g.failed(err, "host", id) {
 		return api.HostChange{}, g.Refused(api.Refuse(api.Unavailable, "the store did not answer; say it again, which changes nothing if it was written"), who)

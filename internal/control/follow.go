@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/plimsoll-project/plimsoll/registry"
 )
 
@@ -191,18 +193,23 @@ func (f *following) tell(ctx context.Context) {
 			g.Log.Warn("what hosts say of themselves was not written", "err", err)
 		}
 	}
-	var telling sync.WaitGroup
-	limit := make(chan struct{}, tellAtOnce)
+	g.tellOrders(ctx)
+}
+
+// tellOrders tells connected hosts what is ordered of them, some at once. Who does not hear it
+// is told again.
+func (g *Gateway) tellOrders(ctx context.Context) {
+	var telling errgroup.Group
+	telling.SetLimit(tellAtOnce)
 	for _, id := range g.disobedient() {
-		limit <- struct{}{}
-		telling.Go(func() {
-			defer func() { <-limit }()
+		telling.Go(func() error {
 			if !g.toldIntake(ctx, id) && ctx.Err() == nil {
 				g.Log.Warn("a host was not told its state; it is told again", "host", id)
 			}
+			return nil
 		})
 	}
-	telling.Wait()
+	_ = telling.Wait() // none fails
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -262,7 +262,7 @@ func stateOf(how host.Outcome) pool.State {
 // that what it does not hold by then is over.
 func (t *tending) reconcile(ctx context.Context) {
 	g := t.gateway
-	rows, err := g.Store.List(ctx, Filter{Host: t.link.ID(), States: []pool.State{pool.Admitted, pool.Running, pool.Releasing}})
+	rows, err := g.heldBy(ctx, t.link.ID())
 	if err != nil {
 		g.Log.Warn("host not reconciled with the store", "host", t.link.ID(), "err", err)
 	}

@@ -93,7 +93,7 @@ func (g *Gateway) enter(h *registry.Host) {
 func (g *Gateway) isBuried(id string) bool { return g.known.hosts[id].State == registry.Buried }
 
 // orderOf is the intake that a state orders.
-func orderOf(s HostState) host.Intake {
+func orderOf(s registry.State) host.Intake {
 	switch s {
 	case registry.Cordoned:
 		return host.IntakeCordoned
@@ -105,7 +105,7 @@ func orderOf(s HostState) host.Intake {
 }
 
 // stateOf is a host's state in the registry; active for one that it does not know.
-func (g *Gateway) stateOf(id string) HostState {
+func (g *Gateway) stateOf(id string) registry.State {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if h, ok := g.known.hosts[id]; ok {

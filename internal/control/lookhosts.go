@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/host"
@@ -39,18 +40,17 @@ func (g *Gateway) Hosts(ctx context.Context) ([]api.Host, error) {
 // seeAll asks every host that is connected, some at once; of the others it has the last word.
 func (g *Gateway) seeAll(ctx context.Context, byID map[string]registry.Host) []api.Host {
 	out := make([]api.Host, len(byID))
-	var looking sync.WaitGroup
-	limit := make(chan struct{}, looksAtOnce)
+	var looking errgroup.Group
+	looking.SetLimit(looksAtOnce)
 	for i, id := range sortedKeys(byID) {
 		h := byID[id]
-		limit <- struct{}{}
-		looking.Go(func() {
-			defer func() { <-limit }()
+		looking.Go(func() error {
 			out[i] = g.see(ctx, &h)
 			out[i].Sandboxes = nil
+			return nil
 		})
 	}
-	looking.Wait()
+	_ = looking.Wait() // none fails
 	return out
 }
 

@@ -85,22 +85,6 @@ func (g *Gateway) orderedOf(id string) host.Enforcement {
 	return host.Enforce
 }
 
-// tellOrders tells every connected host what is ordered of it, side by side. Who does not hear
-// it is told when it is heard again.
-func (g *Gateway) tellOrders(ctx context.Context) {
-	done := make(chan struct{})
-	ids := g.disobedient()
-	for _, id := range ids {
-		go func() {
-			g.toldIntake(ctx, id)
-			done <- struct{}{}
-		}()
-	}
-	for range ids {
-		<-done
-	}
-}
-
 // Mode is GET /v1/mode.
 func (g *Gateway) Mode(ctx context.Context, who *config.Consumer) (api.ModeReport, error) {
 	orders, err := g.Store.Orders(ctx)

@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
+	"github.com/plimsoll-project/plimsoll/registry"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
@@ -88,7 +89,7 @@ func (u *Up) readmit(ctx context.Context) error {
 		return err
 	}
 	for _, h := range hosts {
-		if h.ID == u.File.Local.HostID() && h.State == control.HostBuried {
+		if h.ID == u.File.Local.HostID() && h.State == registry.Buried {
 			u.Log.Warn("this machine's host was buried; it is registered anew", "host", h.ID)
 			_, err = u.store.Register(ctx, h.ID)
 		}
