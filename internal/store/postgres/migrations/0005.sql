@@ -1,5 +1,5 @@
--- oldest_program: 3
--- Expand: the program before this one goes on working. It knows no shadow and enforces: while
+-- oldest_program: 2
+-- Expand: the programs before this one go on working. They know no shadow and enforce: while
 -- both run, an order of an operator's is followed by the newer replicas alone.
 
 ALTER TABLE pools ADD COLUMN enforcement bigint NOT NULL DEFAULT 0 CHECK (enforcement IN (0, 1)); -- 1: shadow
