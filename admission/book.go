@@ -21,6 +21,8 @@ type Book struct {
 	byKey map[owner]*list.Element  // -> *pool.Row
 	byID  map[string]*list.Element // id -> *pool.Row, once a host has promised
 	rows  *list.List               // of *pool.Row, the oldest first
+
+	leaving map[string]string // id -> host, of what its caller gave back, and its host may hold
 }
 
 // owner names an admission as its consumer does.
@@ -30,7 +32,7 @@ func ownerOf(r *pool.Row) owner { return owner{r.Consumer, r.Key} }
 
 // NewBook returns an empty one with room for so many admissions.
 func NewBook(most int) *Book {
-	return &Book{most: most, byKey: map[owner]*list.Element{}, byID: map[string]*list.Element{}, rows: list.New()}
+	return &Book{most: most, byKey: map[owner]*list.Element{}, byID: map[string]*list.Element{}, rows: list.New(), leaving: map[string]string{}}
 }
 
 // Len counts the admissions that it knows.
@@ -77,6 +79,7 @@ func (b *Book) remove(e *list.Element) {
 	row := rowIn(e)
 	b.rows.Remove(e)
 	delete(b.byKey, ownerOf(row))
+	delete(b.leaving, row.ID)
 	if b.byID[row.ID] == e {
 		delete(b.byID, row.ID)
 	}
@@ -176,7 +179,17 @@ func (b *Book) Leave(r pool.Row) {
 		b.remove(e)
 	default:
 		rowIn(e).State = pool.Releasing
+		b.leaving[r.ID] = rowIn(e).Host
 	}
+}
+
+// Leaving names the hosts that have not yet said that what was given back there is over.
+func (b *Book) Leaving() map[string]bool {
+	hosts := map[string]bool{}
+	for _, host := range b.leaving {
+		hosts[host] = true
+	}
+	return hosts
 }
 
 // End forgets what its host has said is over.

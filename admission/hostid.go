@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/plimsoll-project/plimsoll/ledger"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
@@ -16,7 +17,7 @@ const ByHostEpoch = 1
 // digits, a full stop, the host. So any replica knows whom to ask, and nobody takes it for one
 // of the store's.
 const (
-	hostIDPrefix = "hst-"
+	hostIDPrefix = ledger.ByHostPrefix
 	hostIDHead   = len(hostIDPrefix) + 12 + 16 + 1
 	mostHostPart = 128 - hostIDHead // a ticket has room for 128 in all
 )

@@ -109,7 +109,9 @@ func (h *Host) track(e Track) {
 		h.answer(Answer{Denial: StartsFull})
 		return
 	}
+	h.digest(s, -1)
 	s.Phase, s.Process, s.Tracked = Running, e.Process, h.now
+	h.digest(s, +1)
 	h.starting--
 	h.recordSandbox(s)
 	h.answer(Answer{Running: true})

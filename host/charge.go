@@ -39,6 +39,7 @@ func (h *Host) blank() *Sandbox {
 
 // count adds what a sandbox takes beside memory to the sums, or takes it out again.
 func (h *Host) count(s *Sandbox, sign int64) {
+	h.digest(s, sign)
 	h.cpu += s.Ask.CPUMilli * sign
 	for i := range h.dims {
 		h.dims[i] += s.Ask.Takes(h.cfg.Dims[i].Name) * sign

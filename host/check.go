@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/plimsoll-project/plimsoll/digest"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/ledger"
 )
@@ -91,6 +92,15 @@ func (h *Host) checkLine() error {
 	return nil
 }
 
+// digests sums the sandboxes up anew.
+func (h *Host) digests() (booting, running digest.Sum) {
+	all := Host{}
+	for _, s := range h.sandboxes {
+		all.digest(s, +1)
+	}
+	return all.booting, all.running
+}
+
 func (h *Host) checkSums() error {
 	var unresident, resident gate.Bytes
 	var cpu int64
@@ -110,6 +120,9 @@ func (h *Host) checkSums() error {
 	if unresident != h.unresident || resident != h.resident || cpu != h.cpu || starting != h.starting {
 		return fmt.Errorf("host says %s unresident, %s resident, %d cpu, %d starting; its sandboxes %s, %s, %d, %d",
 			h.unresident, h.resident, h.cpu, h.starting, unresident, resident, cpu, starting)
+	}
+	if booting, running := h.digests(); booting != h.booting || running != h.running {
+		return fmt.Errorf("host sums its sandboxes up as %+v booting, %+v running; they are %+v, %+v", h.booting, h.running, booting, running)
 	}
 	if !slices.Equal(dims, h.dims) {
 		return fmt.Errorf("host says its sandboxes take %v of its dimensions, they take %v", h.dims, dims)

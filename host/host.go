@@ -19,6 +19,7 @@ package host
 import (
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/digest"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/ledger"
 	"github.com/plimsoll-project/plimsoll/pressure"
@@ -144,6 +145,8 @@ type Host struct {
 	cpu        int64      // Σ thousandths of a core over sandboxes
 	dims       []int64    // Σ over sandboxes of each dimension of the configuration
 	starting   int        // sandboxes in phase Starting
+	booting    digest.Sum // of the sandboxes that a store knows, are not told to stop, and are not tracked
+	running    digest.Sum // likewise, and are
 	turn       int64      // the last that was given out
 
 	meter  meter
@@ -156,6 +159,8 @@ type Host struct {
 	left        []gate.Dim // of each declared dimension, as the last verdict has it
 	published   Verdict
 	publishedAt Instant
+	held        Holding // after the last step
+	untold      bool    // it changed since it was published, though it may be as it was again
 
 	fx     Effects // reused by each Step
 	lapsed []ledger.Entry
@@ -302,8 +307,11 @@ func (h *Host) Due() Instant {
 	if h.bypass.Until > 0 {
 		due = min(due, h.bypass.Until)
 	}
-	if h.moved() {
+	switch {
+	case h.moved():
 		due = min(due, h.publishedAt+coalesce)
+	case h.untold:
+		due = min(due, h.publishedAt+tellHolding)
 	}
 	return due
 }

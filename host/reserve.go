@@ -134,6 +134,7 @@ func (h *Host) release(e Release) {
 // process, but its redeemer may be about to make one: it is told by the same word.
 func (h *Host) stop(s *Sandbox) {
 	if !s.Stopping {
+		h.digest(s, -1)
 		s.Stopping = true
 		h.recordSandbox(s)
 	}

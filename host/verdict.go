@@ -51,6 +51,7 @@ type Verdict struct {
 	Labels        []gate.Label
 	Dims          []gate.Dim // what is left of each declared dimension, likewise
 	Limits        []gate.Dim // and how much there is of it
+	Holding       Holding
 }
 
 // Newer says whether v is the later word: incarnation first, then sequence.
@@ -66,6 +67,8 @@ const (
 	heartbeat = 10 * time.Second
 	coalesce  = 20 * time.Millisecond
 	movedBy   = 64 * gate.MiB
+
+	tellHolding = time.Second // after the last one, when only what it holds is new
 )
 
 // Intake is the host's intake as it stands: an operator's order before the valve.
@@ -111,7 +114,7 @@ func (h *Host) Verdict() Verdict {
 		Free: gate.Room(h.account()).Positive(), Limit: h.limit(), MaxAsk: h.maxAsk(),
 		CPUTotalMilli: h.cfg.CPUMilli, CPUFreeMilli: h.cfg.CPUMilli - h.cpu - h.ledger.CPUMilli(),
 		StreamRestore: h.cfg.StreamRestore, Labels: h.cfg.Labels,
-		Dims: h.dimsLeft(), Limits: h.cfg.Dims,
+		Dims: h.dimsLeft(), Limits: h.cfg.Dims, Holding: h.Holding(),
 	}
 }
 
@@ -172,11 +175,14 @@ func (h *Host) dimsTurned() bool {
 func (h *Host) publish() {
 	v := h.Verdict()
 	h.fx.Answer.Verdict = v
+	if v.Holding != h.held {
+		h.held, h.untold = v.Holding, true // whoever was answered meanwhile knows some other
+	}
 	age := h.now - h.publishedAt
-	if age < heartbeat && (age < coalesce || !h.moved()) {
+	if age < heartbeat && (age < coalesce || !h.moved()) && (age < tellHolding || !h.untold) {
 		return
 	}
-	h.published, h.publishedAt = v, h.now
+	h.published, h.publishedAt, h.untold = v, h.now, false
 	h.fx.Publish = true
 }
 

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/digest"
 	"github.com/plimsoll-project/plimsoll/gate"
 )
 
@@ -93,6 +94,7 @@ type Ledger struct {
 	cpu   int64      // Σ thousandths of a core over the open ones
 	open  int
 	again int        // re-opened ones among the open
+	sum   digest.Sum // of the open ones that a store knows
 	dims  []gate.Dim // Σ over the open ones of each dimension that is counted
 }
 
@@ -119,6 +121,9 @@ func (l *Ledger) Count() int { return l.open }
 
 // Reopened is the number of open reservations that were redeemed before.
 func (l *Ledger) Reopened() int { return l.again }
+
+// Digest sums up the open reservations that a store knows.
+func (l *Ledger) Digest() digest.Sum { return l.sum }
 
 // Dim is what the open reservations take of the i-th dimension given to New.
 func (l *Ledger) Dim(i int) int64 { return l.dims[i].N }
@@ -293,6 +298,9 @@ func (l *Ledger) count(e *Entry, sign int64) {
 	l.total += e.Need * gate.Bytes(sign)
 	l.cpu += e.Ask.CPUMilli * sign
 	l.open += int(sign)
+	if Stored(e.ID) {
+		l.sum.Add(e.Gen, sign)
+	}
 	if e.Reopened {
 		l.again += int(sign)
 	}
@@ -319,6 +327,9 @@ func (l *Ledger) CheckInvariants() error {
 	}
 	if len(l.due) != len(l.records) {
 		return fmt.Errorf("%d records, %d on the agenda", len(l.records), len(l.due))
+	}
+	if sums.sum != l.sum {
+		return fmt.Errorf("ledger sums its open records up as %+v, they are %+v", l.sum, sums.sum)
 	}
 	if sums.total != l.total || sums.open != l.open || sums.again != l.again || sums.cpu != l.cpu || !slices.Equal(sums.dims, l.dims) {
 		return fmt.Errorf("ledger says %s, %d cpu, %v in %d, %d re-opened; its records %s, %d, %v in %d, %d",

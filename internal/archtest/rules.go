@@ -13,7 +13,7 @@ import (
 // pure lists the packages that decide: no I/O, no clock, no goroutine, no state of
 // their own. The agent, the replica and the simulator all run this same code.
 var pure = []string{
-	"gate", "ledger", "pressure", "host", "table", "pool", "admission", "registry",
+	"digest", "gate", "ledger", "pressure", "host", "table", "pool", "admission", "registry",
 	"learn", "hint", "ticket", "backoff", "api",
 }
 

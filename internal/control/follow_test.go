@@ -214,6 +214,7 @@ func (f *fleet) replica() *control.Gateway {
 	ctx, stop := context.WithCancel(f.t.Context())
 	f.stops = append(f.stops, stop, sync.OnceFunc(g.Stop))
 	go g.PulseUntil(ctx)
+	go g.CompareUntil(ctx)
 	f.follow(g)
 	return g
 }

@@ -88,6 +88,11 @@ type attached struct {
 	verdict host.Verdict
 	heardAt time.Duration
 	heard   bool
+
+	again    chan struct{} // of who tends it: holds one while it is to be reconciled
+	turn     uint32        // at which it is reconciled in any case
+	differed bool          // from the store, at the last look
+	owed     bool          // a reconciliation that failed, or that a silence calls for
 }
 
 // New returns a replica that knows no host and no limits: Load and Attach follow.

@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	reconcileEvery = 10 * time.Second
 	retryEndsAfter = 250 * time.Millisecond
 	askWithin      = 2 * time.Second // an agent's answer, before it counts as unknown
 	detachedFor    = 30 * time.Second
@@ -27,10 +26,12 @@ func (g *Gateway) Attach(ctx context.Context, link Link, feed Feed) error {
 	g.mu.Lock()
 	a := g.hosts[link.ID()]
 	if a == nil {
-		a = &attached{}
+		a = &attached{turn: turnOf(link.ID())}
 		g.hosts[link.ID()] = a
 	}
-	a.link = link
+	t := tending{gateway: g, link: link, again: make(chan struct{}, 1), ends: map[host.Ref]host.End{}}
+	a.link, a.again = link, t.again
+	a.reconcile()
 	if !g.isBuried(link.ID()) {
 		g.table.Register(table.Registration{Host: link.ID()})
 	}
@@ -39,7 +40,6 @@ func (g *Gateway) Attach(ctx context.Context, link Link, feed Feed) error {
 	if v, err := link.Verdict(ctx); err == nil {
 		g.observe(v)
 	}
-	t := tending{gateway: g, link: link, ends: map[host.Ref]host.End{}}
 	return t.run(ctx, feed)
 }
 
@@ -66,8 +66,7 @@ func (g *Gateway) observe(v host.Verdict) {
 	taken, err := g.table.Observe(&tv, now)
 	news := false
 	if a := g.hosts[v.Host]; a != nil && taken {
-		news = roomier(&v, &a.verdict)
-		a.verdict, a.heardAt, a.heard = v, now, true
+		news = a.take(&v, now, g.silentAfter())
 	}
 	disobeys := g.disobeys(&v)
 	g.mu.Unlock()
@@ -156,6 +155,7 @@ func (g *Gateway) silentAfter() time.Duration {
 type tending struct {
 	gateway *Gateway
 	link    Link
+	again   chan struct{}         // holds one while the host is to be reconciled
 	ends    map[host.Ref]host.End // heard and not yet written
 }
 
@@ -176,8 +176,6 @@ func (t *tending) run(ctx context.Context, feed Feed) error {
 			}
 		}
 	}()
-	reconcile := time.NewTimer(0)
-	defer reconcile.Stop()
 	for {
 		var again <-chan time.Time
 		if len(t.ends) > 0 {
@@ -195,9 +193,10 @@ func (t *tending) run(ctx context.Context, feed Feed) error {
 			t.hear(ctx, n)
 		case <-again:
 			t.write(ctx)
-		case <-reconcile.C:
-			t.reconcile(ctx)
-			reconcile.Reset(reconcileEvery)
+		case <-t.again:
+			if !t.reconcile(ctx) {
+				t.gateway.owe(t.link.ID())
+			}
 		}
 	}
 }
@@ -259,8 +258,8 @@ func stateOf(how host.Outcome) pool.State {
 
 // reconcile compares what the store says of this host with what the host says: news that
 // was lost on either side is made up for here. Rows are read before the host is asked, so
-// that what it does not hold by then is over.
-func (t *tending) reconcile(ctx context.Context) {
+// that what it does not hold by then is over. It says whether both could be.
+func (t *tending) reconcile(ctx context.Context) bool {
 	g := t.gateway
 	rows, err := g.heldBy(ctx, t.link.ID())
 	if err != nil {
@@ -270,7 +269,7 @@ func (t *tending) reconcile(ctx context.Context) {
 	held, errHeld := t.link.Holding(ctx)
 	if errHeld != nil {
 		g.Log.Debug("host not reconciled", "host", t.link.ID(), "err", errHeld)
-		return
+		return false
 	}
 	for _, e := range held.Ends {
 		t.ends[host.Ref{ID: e.ID, Epoch: e.Epoch}] = e
@@ -281,7 +280,7 @@ func (t *tending) reconcile(ctx context.Context) {
 		t.audit(ctx, held.Deeds, last.At)
 	}
 	if err != nil {
-		return
+		return false
 	}
 	for _, r := range rows {
 		if err := t.settle(ctx, r); err != nil && ctx.Err() == nil && !errors.Is(err, context.Canceled) {
@@ -290,6 +289,7 @@ func (t *tending) reconcile(ctx context.Context) {
 	}
 	t.compare(ctx, rows, &held)
 	t.write(ctx)
+	return true
 }
 
 // compare looks after what the host holds without a row that says so. A place that is kept

@@ -166,7 +166,7 @@ func TestSilentHost(t *testing.T) {
 		// Back from the dead: it let go of what lapsed, and the store learns it.
 		h.set(func() { h.deaf = false })
 		h.step(host.Tick{})
-		time.Sleep(11 * time.Second)
+		time.Sleep(foundWithin)
 		if row := r.row("db"); row.State != pool.Expired {
 			t.Errorf("db is %s", row.State)
 		}
@@ -215,7 +215,7 @@ func TestReleasingIsPursued(t *testing.T) {
 		r.hosts[0].fail("Release", "failed")
 		out, err := r.g.Release(r.t.Context(), alice, "k", 0)
 		r.want("releasing", out, err)
-		time.Sleep(11 * time.Second)
+		time.Sleep(foundWithin)
 		r.wantHeld(0, 0, 0)
 	})
 }
@@ -227,7 +227,7 @@ func TestHostForgets(t *testing.T) {
 		r.admit("unbooted", "small")
 		synctest.Wait()
 		r.hosts[0].restart(2000)
-		time.Sleep(11 * time.Second)
+		time.Sleep(foundWithin)
 		r.wantHeld(0, 0, 0)
 		if a, b := r.row("ran").State, r.row("unbooted").State; a != pool.Released || b != pool.Expired {
 			t.Errorf("ran is %s, unbooted is %s", a, b)

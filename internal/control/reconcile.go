@@ -21,8 +21,8 @@ const (
 )
 
 // Reconcile compares the store, the hosts and the clock with each other, in both
-// directions, and mends what it finds. The sweep and the hosts' own comparison do the same
-// by themselves every 10 s; this shows it, and does what they leave to a person.
+// directions, and mends what it finds. The sweep and CompareUntil do the same by themselves
+// within 20 s; this shows it, and does what they leave to a person.
 func (g *Gateway) Reconcile(ctx context.Context, who *config.Consumer, q api.ReconcileRequest) (api.Reconciliation, error) {
 	rows, err := g.Store.List(ctx, Filter{States: living()})
 	if err != nil {

@@ -186,13 +186,13 @@ func TestBackFromTheDead(t *testing.T) {
 		r.boot(r.admit("k", "small", pinned("h1", "prefer")))
 		synctest.Wait()
 		r.over(pool.Lost)
-		time.Sleep(11 * time.Second)
+		time.Sleep(foundWithin)
 		if row := r.row("k"); row.State != pool.Running || row.Host != "h1" {
 			t.Errorf("it never died, and is %s on %q", row.State, row.Host)
 		}
 		r.over(pool.Lost)
 		r.boot(r.admit("k", "small", pinned("h2", "prefer")))
-		time.Sleep(11 * time.Second)
+		time.Sleep(foundWithin)
 		if n := len(r.host("h1").view().Sandboxes); n != 0 {
 			t.Error("superseded, and it runs on")
 		}
@@ -214,7 +214,7 @@ func TestPlaceKeptBehindSilence(t *testing.T) {
 			t.Fatal("its place is not kept")
 		}
 		r.boot(r.admit("k", "keeper", pinned("h2", "prefer")))
-		time.Sleep(11 * time.Second)
+		time.Sleep(foundWithin)
 		if n := h.view().Reopened; n != 0 {
 			t.Error("superseded, and its place is kept")
 		}

@@ -55,6 +55,8 @@ type Store interface {
 	ByID(ctx context.Context, id string) (pool.Row, bool, error)
 	List(ctx context.Context, f Filter) ([]pool.Row, error)
 	Lines(ctx context.Context) ([]pool.Line, error)
+	// Holdings sums up what the store has on each host that it has anything on.
+	Holdings(ctx context.Context) (map[string]pool.Holding, error)
 
 	// Register gives a host whose agent runs in this very process a new incarnation.
 	Register(ctx context.Context, host string) (int64, error)

@@ -3,6 +3,7 @@ package link
 import (
 	"slices"
 
+	"github.com/plimsoll-project/plimsoll/digest"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	agentv1 "github.com/plimsoll-project/plimsoll/proto/plimsoll/agent/v1"
@@ -33,7 +34,8 @@ func sameSlice[T comparable](a, b []T) bool {
 
 // speaker writes one stream's verdicts.
 type speaker struct {
-	said *facts
+	said    *facts
+	holding host.Holding
 }
 
 func (s *speaker) verdict(v *host.Verdict) *agentv1.Verdict {
@@ -50,6 +52,10 @@ func (s *speaker) verdict(v *host.Verdict) *agentv1.Verdict {
 			Mode: int32(now.mode), StreamRestore: now.streamRestore, Labels: labelsOf(now.labels), Limits: dimensionsOf(now.limits),
 		}
 	}
+	if v.Holding != s.holding {
+		s.holding = v.Holding
+		out.Holding = holdingOf(&v.Holding)
+	}
 	return out
 }
 
@@ -59,8 +65,9 @@ func stampOf(v *host.Verdict) *agentv1.Stamp {
 
 // listener reads one stream's verdicts.
 type listener struct {
-	host  string
-	facts facts
+	host    string
+	facts   facts
+	holding host.Holding
 }
 
 func (l *listener) verdict(v *agentv1.Verdict) host.Verdict {
@@ -73,6 +80,9 @@ func (l *listener) verdict(v *agentv1.Verdict) host.Verdict {
 			labels: labelsFrom(f.GetLabels()), limits: dimensionsFrom(f.GetLimits()),
 		}
 	}
+	if h := v.GetHolding(); h != nil {
+		l.holding = holdingFrom(h)
+	}
 	return host.Verdict{
 		Host: l.host, Incarnation: v.GetStamp().GetIncarnation(), Sequence: v.GetStamp().GetSequence(), At: host.Instant(v.GetStamp().GetAtNs()),
 		Intake: host.Intake(small(v.GetIntake())), Admittable: gate.Bytes(v.GetAdmittableBytes()), Standing: v.GetStanding(),
@@ -80,6 +90,26 @@ func (l *listener) verdict(v *agentv1.Verdict) host.Verdict {
 		CPUTotalMilli: v.GetCpuTotalMilli(), CPUFreeMilli: v.GetCpuFreeMilli(), Dims: dimensionsFrom(v.GetLeft()),
 		Enforcement: host.Enforcement(small(v.GetEnforcement())), Ordered: host.Enforcement(small(v.GetOrdered())), Bypass: v.GetBypass(),
 		Mode: l.facts.mode, StreamRestore: l.facts.streamRestore, Labels: l.facts.labels, Limits: l.facts.limits,
+		Holding: l.holding,
+	}
+}
+
+func holdingOf(h *host.Holding) *agentv1.Holding {
+	return &agentv1.Holding{
+		Reserved: h.Reserved.N, ReservedFirst: h.Reserved.First, ReservedSecond: h.Reserved.Second,
+		Booting: h.Booting.N, BootingFirst: h.Booting.First, BootingSecond: h.Booting.Second,
+		Running: h.Running.N, RunningFirst: h.Running.First, RunningSecond: h.Running.Second,
+		Untold: h.Untold,
+	}
+}
+
+func holdingFrom(h *agentv1.Holding) host.Holding {
+	return host.Holding{
+		Told:     true,
+		Reserved: digest.Sum{N: h.GetReserved(), First: h.GetReservedFirst(), Second: h.GetReservedSecond()},
+		Booting:  digest.Sum{N: h.GetBooting(), First: h.GetBootingFirst(), Second: h.GetBootingSecond()},
+		Running:  digest.Sum{N: h.GetRunning(), First: h.GetRunningFirst(), Second: h.GetRunningSecond()},
+		Untold:   h.GetUntold(),
 	}
 }
 

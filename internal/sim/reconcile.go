@@ -6,20 +6,46 @@ import (
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
-// reconcile compares the store with each host: rows first, then the host's word, so that
-// what it does not hold by then is over.
+// fullEvery is how many looks apart a host is reconciled even if it does not differ.
+const fullEvery = 12
+
+// reconcile compares the store with each host by their sums, and reconciles those that differ
+// at two looks, that it has not reconciled in this life or connection, or whose turn it is: rows
+// first, then the host's word, so that what it does not hold by then is over.
 func (r *replica) reconcile() {
 	var held map[string][]pool.Row // host -> rows
-	r.transact(writeRows, func() { held = r.fleet.model().OnHosts() }, func(failed bool) {
+	var stored map[string]pool.Holding
+	r.transact(writeRows, func() { held, stored = r.fleet.model().OnHosts(), r.fleet.model().Holdings() }, func(failed bool) {
 		if failed {
 			return
 		}
+		r.looks++
 		for _, a := range r.fleet.agents {
-			if !r.silent(a.id) {
+			has := stored[a.id]
+			if r.silent(a.id) {
+				delete(r.differs, a.id)
+				continue
+			}
+			if r.worthALook(a, &has) {
 				r.compare(a, held[a.id])
 			}
 		}
 	})
+}
+
+// worthALook judges one host's sums.
+func (r *replica) worthALook(a *agent, has *pool.Holding) bool {
+	holding := r.last[a.id].verdict.Holding
+	before, known := r.differs[a.id]
+	r.differs[a.id] = !admission.Alike(&holding, has)
+	switch {
+	case !known, r.looks%fullEvery == a.index%fullEvery:
+		return true
+	case before && r.differs[a.id]:
+		r.differs[a.id] = false
+		return true
+	}
+	return false
 }
 
 // finding is one placement of which the store and a host say different things.

@@ -25,6 +25,8 @@ type replica struct {
 	keys    ticket.Keyring
 	slots   *hint.Estimator
 	book    hint.Book
+	looks   int             // comparisons of hosts with the store
+	differs map[string]bool // hosts that were compared -> what they hold was not the store's
 }
 
 // heard is a host's last frame.
@@ -51,6 +53,7 @@ func (r *replica) start() {
 	r.table = table.New(table.Options{Silent: silentAfter})
 	r.last, r.unsound, r.fresh = map[string]heard{}, map[string]bool{}, map[string]bool{}
 	r.slots, r.book = hint.NewEstimator(0), hint.Book{}
+	r.looks, r.differs = 0, map[string]bool{}
 	r.slots.Observe(r.fleet.now, 0)
 	for _, a := range r.fleet.agents {
 		r.table.Register(table.Registration{Host: a.id, Mode: a.cfg.Mode, MaxAsk: a.memory})

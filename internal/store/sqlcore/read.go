@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll-project/plimsoll/digest"
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
@@ -142,6 +143,24 @@ func (s *Store) Lines(ctx context.Context) ([]pool.Line, error) {
 		if i, inForce := at[name]; inForce {
 			out[i].Held[h], out[i].Busy, out[i].Running = n, out[i].Busy+n, out[i].Running+running
 		}
+		return err
+	})
+	return out, s.explain(err)
+}
+
+// Holdings sums up what is on each host.
+func (s *Store) Holdings(ctx context.Context) (map[string]pool.Holding, error) {
+	out := map[string]pool.Holding{}
+	err := each(s.db.Query(ctx, s.sql["holdings"]))(func(rows Rows) error {
+		var name string
+		var state pool.State
+		var sum digest.Sum
+		err := rows.Scan(&name, &state, &sum.N, &sum.First, &sum.Second)
+		h := out[name]
+		if in := h.In(state); in != nil {
+			*in = sum
+		}
+		out[name] = h
 		return err
 	})
 	return out, s.explain(err)

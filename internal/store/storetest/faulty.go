@@ -26,15 +26,16 @@ type FaultyStore struct {
 	control.Store
 	plan map[Fault]bool // fault -> planned
 
-	mu    sync.Mutex     // guards what follows, and plan
-	away  bool           // every call fails
-	calls map[string]int // method -> calls so far
+	mu    sync.Mutex               // guards what follows, and plan
+	away  bool                     // every call fails
+	slow  map[string]time.Duration // method -> how long each call is on its way
+	calls map[string]int           // method -> calls so far
 }
 
 // Faulty wraps a store so that each fault of the plan happens once: before the call, or
 // after the store carried it out.
 func Faulty(s control.Store, plan ...Fault) *FaultyStore {
-	f := &FaultyStore{Store: s, plan: map[Fault]bool{}, calls: map[string]int{}}
+	f := &FaultyStore{Store: s, plan: map[Fault]bool{}, calls: map[string]int{}, slow: map[string]time.Duration{}}
 	for _, fault := range plan {
 		f.plan[fault] = true
 	}
@@ -62,6 +63,13 @@ func (f *FaultyStore) GoAway(away bool) {
 	f.away = away
 }
 
+// Delay has each call of a method be on its way for so long before it is carried out.
+func (f *FaultyStore) Delay(method string, by time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.slow[method] = by
+}
+
 // planned says whether a call fails.
 func (f *FaultyStore) planned(fault Fault) bool {
 	f.mu.Lock()
@@ -73,8 +81,11 @@ func (f *FaultyStore) planned(fault Fault) bool {
 func (f *FaultyStore) around(method string, call func() error) error {
 	f.mu.Lock()
 	f.calls[method]++
-	n, away := f.calls[method], f.away
+	n, away, slow := f.calls[method], f.away, f.slow[method]
 	f.mu.Unlock()
+	if slow > 0 {
+		time.Sleep(slow)
+	}
 	if away || f.planned(Fault{method, n, false}) {
 		return ErrInjected
 	}
@@ -200,6 +211,11 @@ func (s *FaultyStore) List(ctx context.Context, f control.Filter) ([]pool.Row, e
 // Lines implements control.Store.
 func (f *FaultyStore) Lines(ctx context.Context) ([]pool.Line, error) {
 	return one(f, "Lines", func() ([]pool.Line, error) { return f.Store.Lines(ctx) })
+}
+
+// Holdings implements control.Store.
+func (f *FaultyStore) Holdings(ctx context.Context) (map[string]pool.Holding, error) {
+	return one(f, "Holdings", func() (map[string]pool.Holding, error) { return f.Store.Holdings(ctx) })
 }
 
 // Register implements control.Store.

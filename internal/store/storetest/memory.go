@@ -303,6 +303,12 @@ func matches(f control.Filter, r pool.Row) bool {
 		(len(f.States) == 0 || slices.Contains(f.States, r.State))
 }
 
+// Holdings implements control.Store.
+func (m *Memory) Holdings(context.Context) (map[string]pool.Holding, error) {
+	defer m.in()()
+	return m.model.Holdings(), nil
+}
+
 // Lines implements control.Store.
 func (m *Memory) Lines(context.Context) ([]pool.Line, error) {
 	defer m.in()()

@@ -87,6 +87,7 @@ func (p *pair) compare(t *rapid.T) {
 		t.Fatal(err)
 	}
 	p.both("rows", func(ctx context.Context, s control.Store) (any, error) { return s.List(ctx, control.Filter{}) })
+	p.both("holdings", func(ctx context.Context, s control.Store) (any, error) { return s.Holdings(ctx) })
 	p.both("lines", func(ctx context.Context, s control.Store) (any, error) { return s.Lines(ctx) })
 	p.both("orders", func(ctx context.Context, s control.Store) (any, error) { return s.Orders(ctx) })
 	p.both("freed", func(ctx context.Context, s control.Store) (any, error) { return s.FreedTotals(ctx) })

@@ -1915,7 +1915,8 @@ type Verdict struct {
 	Enforcement     int32                  `protobuf:"varint,12,opt,name=enforcement,proto3" json:"enforcement,omitempty"`
 	Bypass          bool                   `protobuf:"varint,13,opt,name=bypass,proto3" json:"bypass,omitempty"`
 	Ordered         int32                  `protobuf:"varint,14,opt,name=ordered,proto3" json:"ordered,omitempty"`
-	Facts           *Facts                 `protobuf:"bytes,11,opt,name=facts,proto3" json:"facts,omitempty"` // absent: as they were last said on this stream
+	Facts           *Facts                 `protobuf:"bytes,11,opt,name=facts,proto3" json:"facts,omitempty"`     // absent: as they were last said on this stream
+	Holding         *Holding               `protobuf:"bytes,15,opt,name=holding,proto3" json:"holding,omitempty"` // likewise; never said by an agent that does not know it
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2048,6 +2049,131 @@ func (x *Verdict) GetFacts() *Facts {
 	return nil
 }
 
+func (x *Verdict) GetHolding() *Holding {
+	if x != nil {
+		return x.Holding
+	}
+	return nil
+}
+
+// Holding sums up what the host holds of the store's admissions: of each kind the count, the
+// sum of epochs, and the sum of their squares, modulo 2^31 - 1 each.
+type Holding struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Reserved       int64                  `protobuf:"varint,1,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	ReservedFirst  int64                  `protobuf:"varint,2,opt,name=reserved_first,json=reservedFirst,proto3" json:"reserved_first,omitempty"`
+	ReservedSecond int64                  `protobuf:"varint,3,opt,name=reserved_second,json=reservedSecond,proto3" json:"reserved_second,omitempty"`
+	Booting        int64                  `protobuf:"varint,4,opt,name=booting,proto3" json:"booting,omitempty"`
+	BootingFirst   int64                  `protobuf:"varint,5,opt,name=booting_first,json=bootingFirst,proto3" json:"booting_first,omitempty"`
+	BootingSecond  int64                  `protobuf:"varint,6,opt,name=booting_second,json=bootingSecond,proto3" json:"booting_second,omitempty"`
+	Running        int64                  `protobuf:"varint,7,opt,name=running,proto3" json:"running,omitempty"`
+	RunningFirst   int64                  `protobuf:"varint,8,opt,name=running_first,json=runningFirst,proto3" json:"running_first,omitempty"`
+	RunningSecond  int64                  `protobuf:"varint,9,opt,name=running_second,json=runningSecond,proto3" json:"running_second,omitempty"`
+	Untold         int64                  `protobuf:"varint,10,opt,name=untold,proto3" json:"untold,omitempty"` // ends and deeds that no replica has written yet
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Holding) Reset() {
+	*x = Holding{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Holding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Holding) ProtoMessage() {}
+
+func (x *Holding) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Holding.ProtoReflect.Descriptor instead.
+func (*Holding) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Holding) GetReserved() int64 {
+	if x != nil {
+		return x.Reserved
+	}
+	return 0
+}
+
+func (x *Holding) GetReservedFirst() int64 {
+	if x != nil {
+		return x.ReservedFirst
+	}
+	return 0
+}
+
+func (x *Holding) GetReservedSecond() int64 {
+	if x != nil {
+		return x.ReservedSecond
+	}
+	return 0
+}
+
+func (x *Holding) GetBooting() int64 {
+	if x != nil {
+		return x.Booting
+	}
+	return 0
+}
+
+func (x *Holding) GetBootingFirst() int64 {
+	if x != nil {
+		return x.BootingFirst
+	}
+	return 0
+}
+
+func (x *Holding) GetBootingSecond() int64 {
+	if x != nil {
+		return x.BootingSecond
+	}
+	return 0
+}
+
+func (x *Holding) GetRunning() int64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *Holding) GetRunningFirst() int64 {
+	if x != nil {
+		return x.RunningFirst
+	}
+	return 0
+}
+
+func (x *Holding) GetRunningSecond() int64 {
+	if x != nil {
+		return x.RunningSecond
+	}
+	return 0
+}
+
+func (x *Holding) GetUntold() int64 {
+	if x != nil {
+		return x.Untold
+	}
+	return 0
+}
+
 // Facts are what hardly ever changes of a verdict.
 type Facts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2061,7 +2187,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2073,7 +2199,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2086,7 +2212,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Facts) GetMode() int32 {
@@ -2130,7 +2256,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2268,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2281,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *End) GetId() string {
@@ -2206,7 +2332,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2344,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2357,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Held) GetReserved() []*Ref {
@@ -2281,7 +2407,7 @@ type Stray struct {
 
 func (x *Stray) Reset() {
 	*x = Stray{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2419,7 @@ func (x *Stray) String() string {
 func (*Stray) ProtoMessage() {}
 
 func (x *Stray) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2432,7 @@ func (x *Stray) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stray.ProtoReflect.Descriptor instead.
 func (*Stray) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Stray) GetId() string {
@@ -2343,7 +2469,7 @@ type Deed struct {
 
 func (x *Deed) Reset() {
 	*x = Deed{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2481,7 @@ func (x *Deed) String() string {
 func (*Deed) ProtoMessage() {}
 
 func (x *Deed) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2494,7 @@ func (x *Deed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deed.ProtoReflect.Descriptor instead.
 func (*Deed) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Deed) GetN() int64 {
@@ -2436,7 +2562,7 @@ type Sandbox struct {
 
 func (x *Sandbox) Reset() {
 	*x = Sandbox{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2448,7 +2574,7 @@ func (x *Sandbox) String() string {
 func (*Sandbox) ProtoMessage() {}
 
 func (x *Sandbox) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2461,7 +2587,7 @@ func (x *Sandbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sandbox.ProtoReflect.Descriptor instead.
 func (*Sandbox) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Sandbox) GetId() string {
@@ -2646,7 +2772,7 @@ type View struct {
 
 func (x *View) Reset() {
 	*x = View{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2784,7 @@ func (x *View) String() string {
 func (*View) ProtoMessage() {}
 
 func (x *View) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2797,7 @@ func (x *View) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use View.ProtoReflect.Descriptor instead.
 func (*View) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *View) GetLimits() []*Limit {
@@ -2817,7 +2943,7 @@ type Waived struct {
 
 func (x *Waived) Reset() {
 	*x = Waived{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2829,7 +2955,7 @@ func (x *Waived) String() string {
 func (*Waived) ProtoMessage() {}
 
 func (x *Waived) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2842,7 +2968,7 @@ func (x *Waived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waived.ProtoReflect.Descriptor instead.
 func (*Waived) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Waived) GetDenial() string {
@@ -2872,7 +2998,7 @@ type Bypass struct {
 
 func (x *Bypass) Reset() {
 	*x = Bypass{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2884,7 +3010,7 @@ func (x *Bypass) String() string {
 func (*Bypass) ProtoMessage() {}
 
 func (x *Bypass) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2897,7 +3023,7 @@ func (x *Bypass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bypass.ProtoReflect.Descriptor instead.
 func (*Bypass) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Bypass) GetSinceNs() int64 {
@@ -2946,7 +3072,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2958,7 +3084,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2971,7 +3097,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Limit) GetName() string {
@@ -3007,7 +3133,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3145,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3158,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Standing) GetId() string {
@@ -3083,7 +3209,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3095,7 +3221,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3108,7 +3234,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Settings) GetHost() string {
@@ -3208,7 +3334,7 @@ type Marks struct {
 
 func (x *Marks) Reset() {
 	*x = Marks{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3220,7 +3346,7 @@ func (x *Marks) String() string {
 func (*Marks) ProtoMessage() {}
 
 func (x *Marks) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3233,7 +3359,7 @@ func (x *Marks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Marks.ProtoReflect.Descriptor instead.
 func (*Marks) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Marks) GetSomeShut() int64 {
@@ -3286,7 +3412,7 @@ type Reading struct {
 
 func (x *Reading) Reset() {
 	*x = Reading{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3298,7 +3424,7 @@ func (x *Reading) String() string {
 func (*Reading) ProtoMessage() {}
 
 func (x *Reading) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3311,7 +3437,7 @@ func (x *Reading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reading.ProtoReflect.Descriptor instead.
 func (*Reading) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Reading) GetFreeBytes() int64 {
@@ -3518,7 +3644,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"1\n" +
 	"\x05Label\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x80\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xb6\x04\n" +
 	"\aVerdict\x12.\n" +
 	"\x05stamp\x18\x01 \x01(\v2\x18.plimsoll.agent.v1.StampR\x05stamp\x12\x16\n" +
 	"\x06intake\x18\x02 \x01(\x05R\x06intake\x12)\n" +
@@ -3536,7 +3662,20 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\venforcement\x18\f \x01(\x05R\venforcement\x12\x16\n" +
 	"\x06bypass\x18\r \x01(\bR\x06bypass\x12\x18\n" +
 	"\aordered\x18\x0e \x01(\x05R\aordered\x12.\n" +
-	"\x05facts\x18\v \x01(\v2\x18.plimsoll.agent.v1.FactsR\x05facts\"\xaa\x01\n" +
+	"\x05facts\x18\v \x01(\v2\x18.plimsoll.agent.v1.FactsR\x05facts\x124\n" +
+	"\aholding\x18\x0f \x01(\v2\x1a.plimsoll.agent.v1.HoldingR\aholding\"\xd9\x02\n" +
+	"\aHolding\x12\x1a\n" +
+	"\breserved\x18\x01 \x01(\x03R\breserved\x12%\n" +
+	"\x0ereserved_first\x18\x02 \x01(\x03R\rreservedFirst\x12'\n" +
+	"\x0freserved_second\x18\x03 \x01(\x03R\x0ereservedSecond\x12\x18\n" +
+	"\abooting\x18\x04 \x01(\x03R\abooting\x12#\n" +
+	"\rbooting_first\x18\x05 \x01(\x03R\fbootingFirst\x12%\n" +
+	"\x0ebooting_second\x18\x06 \x01(\x03R\rbootingSecond\x12\x18\n" +
+	"\arunning\x18\a \x01(\x03R\arunning\x12#\n" +
+	"\rrunning_first\x18\b \x01(\x03R\frunningFirst\x12%\n" +
+	"\x0erunning_second\x18\t \x01(\x03R\rrunningSecond\x12\x16\n" +
+	"\x06untold\x18\n" +
+	" \x01(\x03R\x06untold\"\xaa\x01\n" +
 	"\x05Facts\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\x05R\x04mode\x12%\n" +
 	"\x0estream_restore\x18\x02 \x01(\bR\rstreamRestore\x120\n" +
@@ -3684,7 +3823,7 @@ func file_plimsoll_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_plimsoll_agent_v1_agent_proto_rawDescData
 }
 
-var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*ReplicaFrame)(nil),   // 0: plimsoll.agent.v1.ReplicaFrame
 	(*AgentFrame)(nil),     // 1: plimsoll.agent.v1.AgentFrame
@@ -3710,20 +3849,21 @@ var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*Dimension)(nil),      // 21: plimsoll.agent.v1.Dimension
 	(*Label)(nil),          // 22: plimsoll.agent.v1.Label
 	(*Verdict)(nil),        // 23: plimsoll.agent.v1.Verdict
-	(*Facts)(nil),          // 24: plimsoll.agent.v1.Facts
-	(*End)(nil),            // 25: plimsoll.agent.v1.End
-	(*Held)(nil),           // 26: plimsoll.agent.v1.Held
-	(*Stray)(nil),          // 27: plimsoll.agent.v1.Stray
-	(*Deed)(nil),           // 28: plimsoll.agent.v1.Deed
-	(*Sandbox)(nil),        // 29: plimsoll.agent.v1.Sandbox
-	(*View)(nil),           // 30: plimsoll.agent.v1.View
-	(*Waived)(nil),         // 31: plimsoll.agent.v1.Waived
-	(*Bypass)(nil),         // 32: plimsoll.agent.v1.Bypass
-	(*Limit)(nil),          // 33: plimsoll.agent.v1.Limit
-	(*Standing)(nil),       // 34: plimsoll.agent.v1.Standing
-	(*Settings)(nil),       // 35: plimsoll.agent.v1.Settings
-	(*Marks)(nil),          // 36: plimsoll.agent.v1.Marks
-	(*Reading)(nil),        // 37: plimsoll.agent.v1.Reading
+	(*Holding)(nil),        // 24: plimsoll.agent.v1.Holding
+	(*Facts)(nil),          // 25: plimsoll.agent.v1.Facts
+	(*End)(nil),            // 26: plimsoll.agent.v1.End
+	(*Held)(nil),           // 27: plimsoll.agent.v1.Held
+	(*Stray)(nil),          // 28: plimsoll.agent.v1.Stray
+	(*Deed)(nil),           // 29: plimsoll.agent.v1.Deed
+	(*Sandbox)(nil),        // 30: plimsoll.agent.v1.Sandbox
+	(*View)(nil),           // 31: plimsoll.agent.v1.View
+	(*Waived)(nil),         // 32: plimsoll.agent.v1.Waived
+	(*Bypass)(nil),         // 33: plimsoll.agent.v1.Bypass
+	(*Limit)(nil),          // 34: plimsoll.agent.v1.Limit
+	(*Standing)(nil),       // 35: plimsoll.agent.v1.Standing
+	(*Settings)(nil),       // 36: plimsoll.agent.v1.Settings
+	(*Marks)(nil),          // 37: plimsoll.agent.v1.Marks
+	(*Reading)(nil),        // 38: plimsoll.agent.v1.Reading
 }
 var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	2,  // 0: plimsoll.agent.v1.ReplicaFrame.hello:type_name -> plimsoll.agent.v1.Hello
@@ -3738,7 +3878,7 @@ var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	9,  // 9: plimsoll.agent.v1.AgentFrame.answers:type_name -> plimsoll.agent.v1.Answer
 	12, // 10: plimsoll.agent.v1.AgentFrame.tracks:type_name -> plimsoll.agent.v1.Ref
 	12, // 11: plimsoll.agent.v1.AgentFrame.reopens:type_name -> plimsoll.agent.v1.Ref
-	25, // 12: plimsoll.agent.v1.AgentFrame.ends:type_name -> plimsoll.agent.v1.End
+	26, // 12: plimsoll.agent.v1.AgentFrame.ends:type_name -> plimsoll.agent.v1.End
 	13, // 13: plimsoll.agent.v1.Ask.reserve:type_name -> plimsoll.agent.v1.Reserve
 	14, // 14: plimsoll.agent.v1.Ask.renew:type_name -> plimsoll.agent.v1.Renew
 	12, // 15: plimsoll.agent.v1.Ask.release:type_name -> plimsoll.agent.v1.Ref
@@ -3751,8 +3891,8 @@ var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	12, // 22: plimsoll.agent.v1.Ask.holds:type_name -> plimsoll.agent.v1.Ref
 	15, // 23: plimsoll.agent.v1.Ask.set_enforcement:type_name -> plimsoll.agent.v1.SetEnforcement
 	16, // 24: plimsoll.agent.v1.Ask.set_bypass:type_name -> plimsoll.agent.v1.SetBypass
-	30, // 25: plimsoll.agent.v1.Answer.view:type_name -> plimsoll.agent.v1.View
-	26, // 26: plimsoll.agent.v1.Answer.held:type_name -> plimsoll.agent.v1.Held
+	31, // 25: plimsoll.agent.v1.Answer.view:type_name -> plimsoll.agent.v1.View
+	27, // 26: plimsoll.agent.v1.Answer.held:type_name -> plimsoll.agent.v1.Held
 	10, // 27: plimsoll.agent.v1.Answer.placed:type_name -> plimsoll.agent.v1.Placed
 	11, // 28: plimsoll.agent.v1.Placed.identity:type_name -> plimsoll.agent.v1.Identity
 	19, // 29: plimsoll.agent.v1.Placed.need:type_name -> plimsoll.agent.v1.Need
@@ -3764,33 +3904,34 @@ var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	22, // 35: plimsoll.agent.v1.Need.labels:type_name -> plimsoll.agent.v1.Label
 	6,  // 36: plimsoll.agent.v1.Verdict.stamp:type_name -> plimsoll.agent.v1.Stamp
 	21, // 37: plimsoll.agent.v1.Verdict.left:type_name -> plimsoll.agent.v1.Dimension
-	24, // 38: plimsoll.agent.v1.Verdict.facts:type_name -> plimsoll.agent.v1.Facts
-	22, // 39: plimsoll.agent.v1.Facts.labels:type_name -> plimsoll.agent.v1.Label
-	21, // 40: plimsoll.agent.v1.Facts.limits:type_name -> plimsoll.agent.v1.Dimension
-	12, // 41: plimsoll.agent.v1.Held.reserved:type_name -> plimsoll.agent.v1.Ref
-	29, // 42: plimsoll.agent.v1.Held.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
-	25, // 43: plimsoll.agent.v1.Held.ends:type_name -> plimsoll.agent.v1.End
-	28, // 44: plimsoll.agent.v1.Held.deeds:type_name -> plimsoll.agent.v1.Deed
-	27, // 45: plimsoll.agent.v1.Held.out_of_gate:type_name -> plimsoll.agent.v1.Stray
-	19, // 46: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
-	33, // 47: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
-	34, // 48: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
-	29, // 49: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
-	35, // 50: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
-	37, // 51: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
-	31, // 52: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
-	32, // 53: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
-	19, // 54: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
-	22, // 55: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
-	21, // 56: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
-	36, // 57: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
-	0,  // 58: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
-	1,  // 59: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
-	59, // [59:60] is the sub-list for method output_type
-	58, // [58:59] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	25, // 38: plimsoll.agent.v1.Verdict.facts:type_name -> plimsoll.agent.v1.Facts
+	24, // 39: plimsoll.agent.v1.Verdict.holding:type_name -> plimsoll.agent.v1.Holding
+	22, // 40: plimsoll.agent.v1.Facts.labels:type_name -> plimsoll.agent.v1.Label
+	21, // 41: plimsoll.agent.v1.Facts.limits:type_name -> plimsoll.agent.v1.Dimension
+	12, // 42: plimsoll.agent.v1.Held.reserved:type_name -> plimsoll.agent.v1.Ref
+	30, // 43: plimsoll.agent.v1.Held.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
+	26, // 44: plimsoll.agent.v1.Held.ends:type_name -> plimsoll.agent.v1.End
+	29, // 45: plimsoll.agent.v1.Held.deeds:type_name -> plimsoll.agent.v1.Deed
+	28, // 46: plimsoll.agent.v1.Held.out_of_gate:type_name -> plimsoll.agent.v1.Stray
+	19, // 47: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
+	34, // 48: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
+	35, // 49: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
+	30, // 50: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
+	36, // 51: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
+	38, // 52: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
+	32, // 53: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
+	33, // 54: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
+	19, // 55: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
+	22, // 56: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
+	21, // 57: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
+	37, // 58: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
+	0,  // 59: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
+	1,  // 60: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
+	60, // [60:61] is the sub-list for method output_type
+	59, // [59:60] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_plimsoll_agent_v1_agent_proto_init() }
@@ -3822,7 +3963,7 @@ func file_plimsoll_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plimsoll_agent_v1_agent_proto_rawDesc), len(file_plimsoll_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
