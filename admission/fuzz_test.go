@@ -37,7 +37,7 @@ func play(t *testing.T, data []byte, keep bool) {
 		}
 		b.detached(step.Detached)
 		if step.Effect.Do == Reply {
-			b.reckon(step.Effect.Reply)
+			b.reckon(*step.Effect.Reply)
 			return
 		}
 		step = p.Step(time.Duration(n)*10*time.Millisecond, b.answer(step.Effect))

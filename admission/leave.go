@@ -68,4 +68,4 @@ func (d *Departure) vacated(e Vacated) Effect {
 	return d.reply(Answer{Kind: Going, Row: d.row})
 }
 
-func (d *Departure) reply(a Answer) Effect { return Effect{Do: Reply, Reply: a} }
+func (d *Departure) reply(a Answer) Effect { return Effect{Do: Reply, Reply: &a} }

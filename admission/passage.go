@@ -110,7 +110,7 @@ type Effect struct {
 	Acked   bool         // Move: the old host acknowledged
 	Of      pool.Passage // Leave
 	Last    bool         // Pick: before a refusal, so whatever may have room is asked
-	Reply   Answer
+	Reply   *Answer      // Reply
 }
 
 // Step is what a passage wants next: one effect, and before it perhaps a detached one.
@@ -138,8 +138,8 @@ type Passage struct {
 	settles  int  // whose outcome is unknown
 	atStand  bool // the host where memory is set aside for it is being looked at
 	tally    Tally
-	waiting  Answer // told once memory is set aside
-	standing string // host that is asked to set it aside
+	waiting  *Answer // told once memory is set aside
+	standing string  // host that is asked to set it aside
 
 	detached *Effect
 }
@@ -454,5 +454,5 @@ func (p *Passage) await() Step {
 
 func (p *Passage) reply(a Answer) Step {
 	a.Tally = p.tally
-	return p.next(Effect{Do: Reply, Reply: a})
+	return p.next(Effect{Do: Reply, Reply: &a})
 }

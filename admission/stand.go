@@ -6,7 +6,7 @@ package admission
 // standFor looks for the host where memory is set aside, before the waiter is told to wait.
 func (p *Passage) standFor(told Answer) Step {
 	told.Tally = p.tally
-	p.waiting = told
+	p.waiting = &told
 	return p.next(Effect{Do: PickStand, Host: p.row.StandAt})
 }
 

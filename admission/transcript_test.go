@@ -176,7 +176,7 @@ func (s *script) show(step Step) string {
 
 func showEffect(e Effect) string {
 	if e.Do == Reply {
-		return showAnswer(e.Reply)
+		return showAnswer(*e.Reply)
 	}
 	out := e.Do.String()
 	if e.ID != "" {

@@ -1,12 +1,11 @@
 package agent
 
 import (
-	"encoding/json"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/jsontext"
 )
 
 // This file writes a record as encoding/json would, byte for byte, for much less:
@@ -14,141 +13,83 @@ import (
 
 // appendRecord adds a record's JSON to a text.
 func appendRecord(b []byte, r *host.Record) []byte {
-	w := writer{append(b, `{"kind":`...)}
-	w.text(string(r.Kind))
-	w.b = append(w.b, `,"id":`...)
-	w.text(r.ID)
-	w.b = append(w.b, `,"epoch":`...)
-	w.b = strconv.AppendInt(w.b, r.Epoch, 10)
-	w.yes(`,"gone":`, r.Gone)
-	w.number(`,"state":`, int64(r.State))
-	w.number(`,"need":`, int64(r.Need))
-	w.number(`,"until":`, int64(r.Until))
-	w.yes(`,"reopened":`, r.Reopened)
-	w.ask(&r.Ask)
-	w.identity(&r.Identity)
-	w.words(`,"phase":`, string(r.Phase))
-	rare(&w, `,"process":`, &r.Process)
-	w.number(`,"redeemed":`, int64(r.Redeemed))
-	w.number(`,"turn":`, r.Turn)
-	w.number(`,"tracked":`, int64(r.Tracked))
-	w.yes(`,"stopping":`, r.Stopping)
-	w.yes(`,"superseded":`, r.Superseded)
-	w.words(`,"waiver":`, string(r.Waiver))
-	w.words(`,"how":`, string(r.How))
-	w.words(`,"reason":`, r.Reason)
-	w.yes(`,"unbooted":`, r.Unbooted)
-	w.number(`,"intake":`, int64(r.Intake))
-	w.number(`,"enforcement":`, int64(r.Enforcement))
-	rare(&w, `,"bypass":`, &r.Bypass)
-	rare(&w, `,"deed":`, &r.Deed)
-	return append(w.b, '}')
-}
-
-// writer adds fields to a text; those that say nothing are left out.
-type writer struct{ b []byte }
-
-func (w *writer) yes(name string, v bool) {
-	if v {
-		w.b = append(append(w.b, name...), "true"...)
-	}
-}
-
-func (w *writer) number(name string, v int64) {
-	if v != 0 {
-		w.b = strconv.AppendInt(append(w.b, name...), v, 10)
-	}
-}
-
-func (w *writer) words(name, v string) {
-	if v != "" {
-		w.b = append(w.b, name...)
-		w.text(v)
-	}
-}
-
-// text adds a string in quotes. One with anything unusual in it is left to encoding/json.
-func (w *writer) text(s string) {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			w.any(s)
-			return
-		}
-	}
-	w.b = append(append(append(w.b, '"'), s...), '"')
-}
-
-// any adds what a record may hold of any type; all of them can be written.
-func (w *writer) any(v any) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	w.b = append(w.b, text...)
+	b = jsontext.String(append(b, `{"kind":`...), string(r.Kind))
+	b = jsontext.String(append(b, `,"id":`...), r.ID)
+	b = figure(b, `,"epoch":`, r.Epoch)
+	b = jsontext.Yes(b, `,"gone":`, r.Gone)
+	b = jsontext.Number(b, `,"state":`, int64(r.State))
+	b = jsontext.Number(b, `,"need":`, int64(r.Need))
+	b = jsontext.Number(b, `,"until":`, int64(r.Until))
+	b = jsontext.Yes(b, `,"reopened":`, r.Reopened)
+	b = appendAsk(b, &r.Ask)
+	b = appendIdentity(b, &r.Identity)
+	b = jsontext.Words(b, `,"phase":`, string(r.Phase))
+	b = rare(b, `,"process":`, &r.Process)
+	b = jsontext.Number(b, `,"redeemed":`, int64(r.Redeemed))
+	b = jsontext.Number(b, `,"turn":`, r.Turn)
+	b = jsontext.Number(b, `,"tracked":`, int64(r.Tracked))
+	b = jsontext.Yes(b, `,"stopping":`, r.Stopping)
+	b = jsontext.Yes(b, `,"superseded":`, r.Superseded)
+	b = jsontext.Words(b, `,"waiver":`, string(r.Waiver))
+	b = jsontext.Words(b, `,"how":`, string(r.How))
+	b = jsontext.Words(b, `,"reason":`, r.Reason)
+	b = jsontext.Yes(b, `,"unbooted":`, r.Unbooted)
+	b = jsontext.Number(b, `,"intake":`, int64(r.Intake))
+	b = jsontext.Number(b, `,"enforcement":`, int64(r.Enforcement))
+	b = rare(b, `,"bypass":`, &r.Bypass)
+	b = rare(b, `,"deed":`, &r.Deed)
+	return append(b, '}')
 }
 
 // rare adds a part that most records lack.
-func rare[T comparable](w *writer, name string, v *T) {
+func rare[T comparable](b []byte, name string, v *T) []byte {
 	var none T
-	if *v != none {
-		w.b = append(w.b, name...)
-		w.any(*v)
+	if *v == none {
+		return b
 	}
+	return jsontext.Any(append(b, name...), *v)
 }
 
-func (w *writer) identity(i *host.Identity) {
+func appendIdentity(b []byte, i *host.Identity) []byte {
 	if *i == (host.Identity{}) {
-		return
+		return b
 	}
-	w.b = append(w.b, `,"identity":{"consumer":`...)
-	w.text(i.Consumer)
-	w.b = append(w.b, `,"key":`...)
-	w.text(i.Key)
-	w.words(`,"tenant":`, i.Tenant)
-	w.b = append(w.b, `,"pool":`...)
-	w.text(i.Pool)
-	w.b = append(w.b, `,"class":`...)
-	w.text(i.Class)
-	w.b = append(w.b, '}')
+	b = jsontext.String(append(b, `,"identity":{"consumer":`...), i.Consumer)
+	b = jsontext.String(append(b, `,"key":`...), i.Key)
+	b = jsontext.Words(b, `,"tenant":`, i.Tenant)
+	b = jsontext.String(append(b, `,"pool":`...), i.Pool)
+	b = jsontext.String(append(b, `,"class":`...), i.Class)
+	return append(b, '}')
 }
 
-func (w *writer) ask(a *gate.Ask) {
+func appendAsk(b []byte, a *gate.Ask) []byte {
 	if a.Class == "" && a.Template == "" && a.Memory == 0 && a.CPUMilli == 0 && a.Priority == 0 && !a.Stateful &&
 		a.Rule == (gate.ReserveRule{}) && a.Dims == nil && a.Labels == nil && !a.HoldOnExit {
-		return
+		return b
 	}
-	w.b = append(w.b, `,"ask":{"Class":`...)
-	w.text(a.Class)
-	w.b = append(w.b, `,"Template":`...)
-	w.text(a.Template)
-	w.figure(`,"Memory":`, int64(a.Memory))
-	w.figure(`,"CPUMilli":`, a.CPUMilli)
-	w.figure(`,"Priority":`, int64(a.Priority))
-	w.flag(`,"Stateful":`, a.Stateful)
-	w.figure(`,"Rule":{"Permille":`, a.Rule.Permille)
-	w.figure(`,"Floor":`, int64(a.Rule.Floor))
-	w.figure(`,"Until":`, int64(a.Rule.Until))
-	w.figure(`,"SettleAfter":`, int64(a.Rule.SettleAfter))
-	w.b = append(w.b, `},"Dims":`...)
-	list(w, a.Dims)
-	w.b = append(w.b, `,"Labels":`...)
-	list(w, a.Labels)
-	w.flag(`,"HoldOnExit":`, a.HoldOnExit)
-	w.b = append(w.b, '}')
+	b = jsontext.String(append(b, `,"ask":{"Class":`...), a.Class)
+	b = jsontext.String(append(b, `,"Template":`...), a.Template)
+	b = figure(b, `,"Memory":`, int64(a.Memory))
+	b = figure(b, `,"CPUMilli":`, a.CPUMilli)
+	b = figure(b, `,"Priority":`, int64(a.Priority))
+	b = strconv.AppendBool(append(b, `,"Stateful":`...), a.Stateful)
+	b = figure(b, `,"Rule":{"Permille":`, a.Rule.Permille)
+	b = figure(b, `,"Floor":`, int64(a.Rule.Floor))
+	b = figure(b, `,"Until":`, int64(a.Rule.Until))
+	b = figure(b, `,"SettleAfter":`, int64(a.Rule.SettleAfter))
+	b = list(append(b, `},"Dims":`...), a.Dims)
+	b = list(append(b, `,"Labels":`...), a.Labels)
+	b = strconv.AppendBool(append(b, `,"HoldOnExit":`...), a.HoldOnExit)
+	return append(b, '}')
 }
 
-func (w *writer) figure(name string, v int64) {
-	w.b = strconv.AppendInt(append(w.b, name...), v, 10)
+func figure(b []byte, name string, v int64) []byte {
+	return strconv.AppendInt(append(b, name...), v, 10)
 }
 
-func (w *writer) flag(name string, v bool) {
-	w.b = strconv.AppendBool(append(w.b, name...), v)
-}
-
-func list[T any](w *writer, v []T) {
+func list[T any](b []byte, v []T) []byte {
 	if v == nil {
-		w.b = append(w.b, "null"...)
-		return
+		return append(b, "null"...)
 	}
-	w.any(v)
+	return jsontext.Any(b, v)
 }

@@ -114,7 +114,7 @@ func (b *batch) reserve(ctx context.Context, hostID string, asks []*batchAsk) {
 				d.take(ctx, d.perform(ctx, d.next))
 			}
 			if d.next.Do == admission.Reply {
-				a.out.Outcome, a.out.Err = a.call.finish(d.show(d.next.Reply))
+				a.out.Outcome, a.out.Err = a.call.finish(d.show(*d.next.Reply))
 				return
 			}
 			b.elsewhere(ctx, a)

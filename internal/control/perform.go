@@ -47,7 +47,7 @@ func (d *driving) run(ctx context.Context) admission.Answer {
 	for d.next.Do != admission.Reply {
 		d.take(ctx, d.perform(ctx, d.next))
 	}
-	return d.show(d.next.Reply)
+	return d.show(*d.next.Reply)
 }
 
 // take steps the passage with what came of its last effect.
@@ -333,7 +333,7 @@ func (g *Gateway) depart(ctx context.Context, row pool.Row) admission.Answer {
 	}
 	g.wakes.nudge(row.ID)
 	g.wakes.wake()
-	return e.Reply
+	return *e.Reply
 }
 
 func (g *Gateway) leave(ctx context.Context, row *pool.Row, e admission.Effect) admission.Event {

@@ -46,11 +46,11 @@ func (d *driving) follow(s admission.Step) {
 	}
 	if s.Effect.Do == admission.Reply {
 		d.over()
-		f.checkAnswer(d, s.Effect.Reply)
-		d.checkStands(s.Effect.Reply)
-		d.checkOwn(s.Effect.Reply)
-		d.checkHeld(s.Effect.Reply)
-		d.done(s.Effect.Reply)
+		f.checkAnswer(d, *s.Effect.Reply)
+		d.checkStands(*s.Effect.Reply)
+		d.checkOwn(*s.Effect.Reply)
+		d.checkHeld(*s.Effect.Reply)
+		d.done(*s.Effect.Reply)
 		return
 	}
 	f.tell("%s on replica %d: %s%s", d.req.Claim.Key, d.replica.index+1, s.Effect.Do, at(s.Effect))
@@ -311,7 +311,7 @@ func (r *replica) release(row pool.Row, done func(admission.Answer)) {
 				ev.Row, _ = m.ByID(e.ID)
 			}, func(failed bool) { ev.Failed = failed; feed(ev) })
 		case admission.Reply:
-			done(e.Reply)
+			done(*e.Reply)
 		}
 	}
 	follow(leaving.Begin())

@@ -3,12 +3,15 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/internal/control"
+	"github.com/plimsoll-project/plimsoll/internal/jsontext"
 )
 
 // This file answers the two routes that are asked the most, by hand.
@@ -82,6 +85,14 @@ func (s *Server) admitBatch(w http.ResponseWriter, r *http.Request) {
 
 // itemsOf reads a batch. What is wrong with one ask is that one's answer.
 func itemsOf(body []byte) ([]control.Item, error) {
+	if items, ok := plainItems(body); ok {
+		return items, nil
+	}
+	return anyItems(body)
+}
+
+// anyItems reads whatever may be in a batch.
+func anyItems(body []byte) ([]control.Item, error) {
 	var batch struct {
 		Admissions []json.RawMessage `json:"admissions"`
 	}
@@ -98,6 +109,35 @@ func itemsOf(body []byte) ([]control.Item, error) {
 	return items, nil
 }
 
+// plainItems reads a batch in one go if there is nothing wrong with it, as is the case with
+// most. Of any other it says nothing.
+func plainItems(body []byte) ([]control.Item, bool) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	for _, want := range []json.Token{json.Delim('{'), "admissions", json.Delim('[')} {
+		if got, err := d.Token(); err != nil || got != want {
+			return nil, false
+		}
+	}
+	items := make([]control.Item, 0, min(mostInBatch, bytes.Count(body, []byte{'}'})))
+	for d.More() {
+		if len(items) == mostInBatch {
+			return nil, false
+		}
+		items = append(items, control.Item{})
+		if d.Decode(&items[len(items)-1].Request) != nil {
+			return nil, false
+		}
+	}
+	for _, want := range []json.Token{json.Delim(']'), json.Delim('}')} {
+		if got, err := d.Token(); err != nil || got != want {
+			return nil, false
+		}
+	}
+	_, err := d.Token()
+	return items, errors.Is(err, io.EOF) && len(items) > 0
+}
+
 // readBody hands a whole body, bounded, to whoever reads it.
 func readBody(w http.ResponseWriter, r *http.Request, read func([]byte) error) error {
 	var body bytes.Buffer
@@ -111,18 +151,26 @@ func readBody(w http.ResponseWriter, r *http.Request, read func([]byte) error) e
 }
 
 // pages lends out what answers are written in, before their length is said.
-var pages = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+var pages = sync.Pool{New: func() any { return new([]byte) }}
 
+// writeJSON writes what is answered the most without reflection, and all else with it.
 func writeJSON(w http.ResponseWriter, status int64, document any) {
-	page := pages.Get().(*bytes.Buffer)
+	page := pages.Get().(*[]byte)
 	defer pages.Put(page)
-	page.Reset()
-	if err := json.NewEncoder(page).Encode(document); err != nil {
-		panic(err) // wire types can be written
+	text := (*page)[:0]
+	switch d := document.(type) {
+	case *api.Admission:
+		text = appendAdmission(text, d)
+	case *api.BatchAnswer:
+		text = appendBatch(text, d)
+	default:
+		text = jsontext.Any(text, d)
 	}
+	text = append(text, '\n')
+	*page = text
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(page.Len()))
+	h.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(int(status))
-	w.Write(page.Bytes()) // whoever does not read it asks again
+	w.Write(text) // whoever does not read it asks again
 }
