@@ -36,7 +36,7 @@ const (
 // JoinHost is POST /v1/hosts:join: a host's first word, under a join token.
 func (g *Gateway) JoinHost(ctx context.Context, q api.HostJoinRequest) (api.HostJoined, error) {
 	switch {
-	case !namePattern.MatchString(q.Host):
+	case !isName(q.Host):
 		return api.HostJoined{}, api.Refuse(api.InvalidRequest, "host: write 1 to 128 of A-Z a-z 0-9 . _ : -")
 	case q.JoinToken == "" || len(q.JoinToken) > longestJoinToken:
 		return api.HostJoined{}, api.Refuse(api.InvalidRequest, "join_token: it is none that was given out")
@@ -153,7 +153,7 @@ func (g *Gateway) IssueJoin(ctx context.Context, who *config.Consumer, q api.Joi
 		}
 		lasts = time.Duration(*q.ForMS) * time.Millisecond
 	}
-	if q.Host != "" && !namePattern.MatchString(q.Host) {
+	if q.Host != "" && !isName(q.Host) {
 		return api.JoinTokenMade{}, api.Refuse(api.InvalidRequest, "host: write 1 to 128 of A-Z a-z 0-9 . _ : -")
 	}
 	text := joinTokenPrefix + rand.Text()

@@ -86,11 +86,11 @@ func (g *Gateway) Observe(who *config.Consumer, q api.ObservationBatch) (api.Obs
 func malformed(o *api.Observation) (field, why string) {
 	const name = "write 1 to 128 of A-Z a-z 0-9 . _ : -"
 	switch {
-	case !namePattern.MatchString(o.Key):
+	case !isName(o.Key):
 		return "key", name
-	case !namePattern.MatchString(o.Host):
+	case !isName(o.Host):
 		return "host", name
-	case o.Class != "" && !namePattern.MatchString(o.Class):
+	case o.Class != "" && !isName(o.Class):
 		return "class", name
 	case o.Decision != "" && !o.Decision.Valid():
 		return "decision", "write yes or no"

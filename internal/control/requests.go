@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -71,7 +70,7 @@ func (g *Gateway) request(who *config.Consumer, q api.AdmissionRequest) (admissi
 	}
 	class, ok := fleet.Class(q.Class)
 	switch {
-	case !namePattern.MatchString(q.Class):
+	case !isName(q.Class):
 		return none, table.PickOptions{}, api.Refuse(api.InvalidRequest, "class: write 1 to 128 of A-Z a-z 0-9 . _ : -")
 	case !ok:
 		return none, table.PickOptions{}, api.Refuse(api.UnknownClass, "class %q; the configuration has %s", q.Class, strings.Join(classNames(fleet), ", "))
@@ -97,15 +96,24 @@ func (g *Gateway) request(who *config.Consumer, q api.AdmissionRequest) (admissi
 	return req, pin, err
 }
 
-// namePattern is what the contract takes as a key and as a name.
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+// isName says whether the contract takes a text as a key and as a name.
+func isName(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == ':', c == '-':
+		default:
+			return false
+		}
+	}
+	return len(s) >= 1 && len(s) <= 128
+}
 
 // longestReceipt is the contract's; ours are far shorter.
 const longestReceipt = 1024
 
 func claimOf(who *config.Consumer, q api.AdmissionRequest) (pool.Claim, error) {
 	switch {
-	case !namePattern.MatchString(q.Key):
+	case !isName(q.Key):
 		return pool.Claim{}, api.Refuse(api.InvalidRequest, "key: write 1 to 128 of A-Z a-z 0-9 . _ : -")
 	case q.Mode != "" && !q.Mode.Valid():
 		return pool.Claim{}, api.Refuse(api.InvalidRequest, "mode: %q is neither refuse nor queue", q.Mode)
@@ -130,7 +138,7 @@ func pinOf(who *config.Consumer, pin *api.HostPin) (table.PickOptions, error) {
 	switch {
 	case pin == nil:
 		return table.PickOptions{}, nil
-	case !namePattern.MatchString(pin.ID):
+	case !isName(pin.ID):
 		return table.PickOptions{}, api.Refuse(api.InvalidRequest, "host.id: write 1 to 128 of A-Z a-z 0-9 . _ : -")
 	case !pin.Mode.Valid():
 		return table.PickOptions{}, api.Refuse(api.InvalidRequest, "host.mode: %q is neither require nor prefer", pin.Mode)
@@ -421,7 +429,8 @@ func classNames(f *config.Fleet) []string {
 }
 
 func newID(prefix string) string {
-	var b [9]byte
-	rand.Read(b[:])
-	return prefix + "-" + hex.EncodeToString(b[:])
+	var random [9]byte
+	rand.Read(random[:])
+	var b [32]byte
+	return string(hex.AppendEncode(append(append(b[:0], prefix...), '-'), random[:]))
 }
