@@ -88,7 +88,7 @@ var table = [...]Meaning{
 	{HostStartsFull, 503, NotNow, ScopeHost, false, "too many sandboxes are starting", "ask again after Retry-After"},
 	{HostPressure, 503, NotNow, ScopeHost, false, "the host's intake is shut by memory pressure", "ask again after Retry-After; the valve opens by itself"},
 	{HostDraining, 503, NotNow, ScopeHost, false, "the host is draining", "attempt again with the same key; it is placed elsewhere"},
-	{HostSilent, 503, NotNow, ScopeHost, false, "the host that holds this admission is silent", "ask again after Retry-After"},
+	{HostSilent, 503, NotNow, ScopeHost, false, "the host that this rests on is silent", "ask again after Retry-After"},
 	{ReservationLapsed, 503, NotNow, ScopeHost, false, "the reservation lapsed before the boot", "attempt again with the same key"},
 	{Releasing, 503, NotNow, ScopeRequest, false, "the key's former admission is still being released", "ask again after Retry-After"},
 	{Unavailable, 503, NotNow, ScopeFleet, false, "the store, or a host that was asked, does not answer", "ask again after Retry-After; see the server's log"},

@@ -133,7 +133,7 @@ With --rate calls are due at fixed instants, and their times count from there.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
-				return err
+				return cli.Mistake(c, "%w", err)
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()

@@ -201,7 +201,7 @@ func (c call) explain(a admission.Answer) string {
 		return "tenant " + a.Row.Tenant + " holds " + itoa(s.QuotaUse) + " of its " + itoa(s.QuotaLimit)
 	case api.NoCapacity, api.HostPressure, api.HostStartsFull, api.HostDraining, api.NoHealthyAgents:
 		return "needs " + needs(c.ask) + "; " + tallyLine(a.Tally)
-	case api.Unavailable:
+	case api.Unavailable, api.HostSilent:
 		if len(a.Tally) > 0 { // hosts were asked, and said nothing
 			return "needs " + needs(c.ask) + "; " + tallyLine(a.Tally)
 		}

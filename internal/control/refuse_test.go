@@ -241,6 +241,20 @@ func TestUnavailableForAMoment(t *testing.T) {
 	}, plan...)
 }
 
+// TestADemandedHostIsSilent, T78: the refusal names the host, and what was needed of it.
+func TestADemandedHostIsSilent(t *testing.T) {
+	bubble(t, twoHosts(4096), func(r *rig) {
+		h1 := r.host("h1")
+		h1.set(func() { h1.deaf = true })
+		time.Sleep(40 * time.Second)
+		out, err := r.post("k", "small", pinned("h1", api.HostPinModeRequire))
+		r.want("host_silent", out, err)
+		if !strings.HasSuffix(err.Error(), "; silent: h1") {
+			t.Error(err)
+		}
+	})
+}
+
 // TestNoRefusalOfAPinnedHostUnasked: of more hosts than a sweep asks, the one that is
 // demanded is asked (§12.6).
 func TestNoRefusalOfAPinnedHostUnasked(t *testing.T) {

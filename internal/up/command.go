@@ -72,19 +72,19 @@ share four fifths of the machine's free memory. The schema of --store is brought
 			if store != "" {
 				o.File.Local.Store = store
 			}
-			if agents == 0 && replicas == 0 {
+			if f := c.Flags(); !f.Changed("agents") && !f.Changed("replicas") {
 				return Run(c.Context(), o)
 			}
 			if o.File.Fleet == nil || o.File.Local.Host == nil {
 				return unfit("a fleet to try needs a host section and a fleet section in its configuration", "leave --config out, or add them as plimsoll config example shows")
 			}
-			t := Trial{Options: o, Agents: max(agents, 1), Replicas: max(replicas, 1)}
+			t := Trial{Options: o, Agents: agents, Replicas: replicas}
 			return t.Run(c.Context())
 		},
 	}
 	f.add(c)
-	c.Flags().IntVar(&agents, "agents", 0, "a fleet to try: so many agents, each a process and a host of its own")
-	c.Flags().IntVar(&replicas, "replicas", 0, "and so many replicas; more than one needs --store postgres://…")
+	c.Flags().IntVar(&agents, "agents", 1, "a fleet to try: so many agents, each a process and a host of its own")
+	c.Flags().IntVar(&replicas, "replicas", 1, "and so many replicas; more than one needs --store postgres://…")
 	c.Flags().StringVar(&store, "store", "", "sqlite, sqlite:/path or postgres://user@host/database")
 	return c
 }

@@ -89,8 +89,10 @@ func TestTrialRefused(t *testing.T) {
 	if got := s.cmd.ProcessState.ExitCode(); got != cli.ExitUsage {
 		t.Errorf("exit status %d, want %d", got, cli.ExitUsage)
 	}
-	s.args = []string{"--agents", "65"}
-	s.fails("1 to 64")
+	for _, n := range []string{"65", "0", "-1"} {
+		s.args = []string{"--agents", n}
+		s.fails("1 to 64")
+	}
 }
 
 // trialClient asks one replica of a fleet by its address on the screen.
