@@ -35,8 +35,11 @@ type Books interface {
 	Pulse() Pulse
 	// PutPulse stores it.
 	PutPulse(p Pulse)
-	// Leases says when each registered host was last heard that is not buried; asked by Pulse
-	// and Sweep alone.
+	// Silent counts the registered hosts that are silent, and all that are not buried; asked by
+	// Pulse alone.
+	Silent() (silent, of int)
+	// Leases says when each registered host was last heard that is not buried; asked by Sweep
+	// alone.
 	Leases() map[string]Time
 	// Buried names the hosts that an operator buried; asked by Sweep alone.
 	Buried() []string

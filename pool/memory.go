@@ -78,6 +78,8 @@ func (m *memory) Pulse() Pulse {
 
 func (m *memory) PutPulse(p Pulse) { m.pulse = p }
 
+func (m *memory) Silent() (silent, of int) { return Silent(m.leases, m.now) }
+
 func (m *memory) Leases() map[string]Time { return m.leases }
 
 func (m *memory) Buried() []string { return slices.Sorted(maps.Keys(m.buried)) }

@@ -64,8 +64,14 @@ func (m *Model) Orders() Orders { return m.mem.orders.clone() }
 // Freed counts by pool the slots that admissions gave back, ever.
 func (m *Model) Freed() map[string]int64 { return maps.Clone(m.mem.freed) }
 
-// HearHost renews a host's lease.
-func (m *Model) HearHost(name string) { m.mem.leases[name] = m.mem.now }
+// HearHost renews a host's lease, if it is due. It says whether it was.
+func (m *Model) HearHost(name string) bool {
+	if !Renews(m.mem.leases[name], m.mem.now) {
+		return false
+	}
+	m.mem.leases[name] = m.mem.now
+	return true
+}
 
 // HeardSince says since when somebody could hear without a gap, as the pulse was last written.
 func (m *Model) HeardSince() Time { return m.mem.pulse.HeardSince }
@@ -79,7 +85,7 @@ func (m *Model) BuryHost(name string) {
 // AdmitHost takes a host for a new one; its lease begins.
 func (m *Model) AdmitHost(name string) {
 	delete(m.mem.buried, name)
-	m.HearHost(name)
+	m.mem.leases[name] = m.mem.now
 }
 
 // Next takes a number from the store's sequence.

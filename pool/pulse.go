@@ -21,6 +21,7 @@ const (
 	PulseGap   = 30 * time.Second // one longer than that was an outage in any case
 	HostSilent = 30 * time.Second // a host that was not heard for so long is silent
 	HostTTL    = 5 * time.Minute  // and for so long, dead
+	RenewAfter = 10 * time.Second // a lease is not written anew before: of several replicas that heard, one writes
 )
 
 // GapFor is the longest silence of all replicas that is no outage, where the shortest life of
@@ -56,23 +57,31 @@ func (p Pulse) heardFor(now Time, d time.Duration) bool {
 // beatHosts looks at how many hosts are silent. When they are more than half, it is the hearing
 // that failed. It is judged by silence and not by death: leases end one after the other, and
 // begin again one after the other, though all fell silent together.
-func (p Pulse) beatHosts(leases map[string]Time, now Time) Pulse {
-	silent := 0
-	for _, heard := range leases {
-		if now.Since(heard) >= HostSilent {
-			silent++
-		}
-	}
-	if 2*silent > len(leases) {
+func (p Pulse) beatHosts(silent, of int, now Time) Pulse {
+	if 2*silent > of {
 		p.HostsSince = now
 	}
 	return p
 }
 
+// Silent counts the hosts that were not heard lately: leases says when each was.
+func Silent(leases map[string]Time, now Time) (silent, of int) {
+	for _, heard := range leases {
+		if now.Since(heard) >= HostSilent {
+			silent++
+		}
+	}
+	return silent, len(leases)
+}
+
+// Renews says whether a host that is heard now has its lease written anew.
+func Renews(lease, now Time) bool { return now.Since(lease) >= RenewAfter }
+
 // Pulse writes that somebody hears.
 func (k Clerk) Pulse() Pulse {
 	now := k.books.Now()
-	p := k.books.Pulse().beat(now).beatHosts(k.books.Leases(), now)
+	silent, of := k.books.Silent()
+	p := k.books.Pulse().beat(now).beatHosts(silent, of, now)
 	k.books.PutPulse(p)
 	return p
 }
@@ -81,7 +90,8 @@ func (k Clerk) Pulse() Pulse {
 // None is dead before somebody could hear, and half of the hosts were heard, for as long as a
 // lease lasts.
 func Dead(leases map[string]Time, now Time, p Pulse) []string {
-	p = p.beatHosts(leases, now)
+	silent, of := Silent(leases, now)
+	p = p.beatHosts(silent, of, now)
 	if !p.heardFor(now, HostTTL) || now.Since(p.HostsSince) < HostTTL {
 		return nil
 	}

@@ -16,7 +16,7 @@ func (g *Gateway) PulseUntil(ctx context.Context) {
 		began := g.Now()
 		freed = g.watchFreed(ctx, freed)
 		g.shareHosts(ctx)
-		if _, err := g.Store.Pulse(ctx, g.heardSince(since)); err == nil {
+		if err := g.pulse(ctx, g.heardSince(since)); err == nil {
 			since = began
 		} else if ctx.Err() == nil {
 			g.Log.Warn("pulse not written; when it stays so, every slot gets its time again afterwards", "err", err)
@@ -25,6 +25,22 @@ func (g *Gateway) PulseUntil(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// heardAtOnce is how many leases are renewed in one transaction: whoever claims meanwhile waits
+// for no more than that.
+const heardAtOnce = 2000
+
+// pulse writes the pulse, and who was heard.
+func (g *Gateway) pulse(ctx context.Context, heard []string) error {
+	for len(heard) > heardAtOnce {
+		if _, err := g.Store.Pulse(ctx, heard[:heardAtOnce]); err != nil {
+			return err
+		}
+		heard = heard[heardAtOnce:]
+	}
+	_, err := g.Store.Pulse(ctx, heard)
+	return err
 }
 
 // pulseEvery is how often the pulse is due for the slots that live the shortest.

@@ -48,9 +48,11 @@ func (f *Fleet) deaf() bool {
 	return silent > len(f.book.leases)-silent
 }
 
-// lease renews a host's.
+// lease renews a host's, unless it was renewed just before.
 func (f *Fleet) lease(id string) {
-	f.book.leases[id] = f.model().Now()
+	if now := f.model().Now(); now.Since(f.book.leases[id]) >= 10*time.Second {
+		f.book.leases[id] = now
+	}
 	f.model().HearHost(id)
 }
 

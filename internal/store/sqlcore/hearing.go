@@ -15,8 +15,10 @@ import (
 // pulse's row is the lock of both.
 type hearing struct {
 	pulse  pool.Pulse
-	beaten bool                 // the pulse is to be written
-	leases map[string]pool.Time // host -> last heard; not of those that are buried
+	beaten bool // the pulse is to be written
+	silent int  // hosts, and of how many, where the leases were not read
+	of     int
+	leases map[string]pool.Time // host -> last heard; not of those that are buried; nil: not read
 	buried []string             // hosts, by name
 	heard  map[string]bool      // hosts whose lease is to be written
 }
@@ -25,22 +27,52 @@ func (b *books) Pulse() pool.Pulse { return b.hearing.pulse }
 
 func (b *books) PutPulse(p pool.Pulse) { b.hearing.pulse, b.hearing.beaten = p, true }
 
+func (b *books) Silent() (silent, of int) {
+	if b.hearing.leases == nil {
+		return b.hearing.silent, b.hearing.of
+	}
+	return pool.Silent(b.hearing.leases, b.now)
+}
+
 func (b *books) Leases() map[string]pool.Time { return b.hearing.leases }
 
 func (b *books) Buried() []string { return b.hearing.buried }
 
-// hear renews the leases of those hosts that are registered.
-func (b *books) hear(hosts []string) {
+// hear renews the leases, where they are due, of those hosts that are registered: at once where
+// nobody in this transaction has read them all, which takes longer than to count the silent.
+func (l *loader) hear(ctx context.Context, hosts []string) error {
+	h := &l.hearing
+	if h.leases == nil {
+		if err := l.renew(ctx, hosts); err != nil {
+			return err
+		}
+		return each(l.tx.Query(ctx, l.store.sql["hosts_silent"], int64(l.now.Add(-pool.HostSilent))))(func(rows Rows) error {
+			return rows.Scan(&h.silent, &h.of)
+		})
+	}
 	for _, name := range hosts {
-		if _, registered := b.hearing.leases[name]; registered {
-			b.hearing.leases[name], b.hearing.heard[name] = b.now, true
+		if lease, registered := h.leases[name]; registered && pool.Renews(lease, l.now) {
+			h.leases[name], h.heard[name] = l.now, true
 		}
 	}
+	return nil
 }
 
-// lockHearing reads the pulse and the leases; others who write them wait.
+// renew writes leases that are due.
+func (l *loader) renew(ctx context.Context, hosts []string) error {
+	if len(hosts) == 0 {
+		return nil
+	}
+	arg, err := names(hosts)
+	if err == nil {
+		_, err = l.tx.Exec(ctx, l.store.sql["hosts_heard"], arg, int64(l.now), int64(l.now.Add(-pool.RenewAfter)))
+	}
+	return err
+}
+
+// lockHearing reads the pulse and, where they are needed, the leases; others who write them wait.
 func (l *loader) lockHearing(ctx context.Context) error {
-	l.hearing.leases, l.hearing.heard = map[string]pool.Time{}, map[string]bool{}
+	l.hearing.heard = map[string]bool{}
 	err := each(l.tx.Query(ctx, l.store.sql["pulse_lock"]))(func(rows Rows) error {
 		var shortest int64
 		err := rows.Scan(&l.hearing.pulse.At, &l.hearing.pulse.HeardSince, &l.hearing.pulse.HostsSince, &shortest)
@@ -50,7 +82,7 @@ func (l *loader) lockHearing(ctx context.Context) error {
 	if err == nil && l.store.dialect.Steady != nil {
 		err = l.store.dialect.Steady(ctx, l.tx)
 	}
-	if err != nil {
+	if err != nil || !l.need.leases {
 		return err
 	}
 	l.hearing.leases, l.hearing.buried, err = leases(ctx, l.tx, l.store.sql["leases"])
@@ -82,22 +114,18 @@ func (l *loader) flushHearing(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(l.hearing.heard) == 0 {
-		return nil
-	}
-	arg, err := names(slices.Sorted(maps.Keys(l.hearing.heard)))
-	if err == nil {
-		_, err = l.tx.Exec(ctx, l.store.sql["hosts_heard"], arg, int64(l.now))
-	}
-	return err
+	return l.renew(ctx, slices.Sorted(maps.Keys(l.hearing.heard)))
 }
 
 // Pulse writes that this replica hears, and renews the leases of the hosts that it heard.
 func (s *Store) Pulse(ctx context.Context, heard []string) (pool.Pulse, error) {
 	var p pool.Pulse
-	o := &op{hears: true, do: func(b *books) {
-		b.hear(heard)
-		p = pool.NewClerk(b).Pulse()
+	o := &op{hears: true, exec: func(ctx context.Context, l *loader) error {
+		err := l.hear(ctx, heard)
+		if err == nil {
+			p = pool.NewClerk(l.books).Pulse()
+		}
+		return err
 	}}
 	if err := s.queue.submit(ctx, o); err != nil {
 		return pool.Pulse{}, err

@@ -21,7 +21,8 @@ type need struct {
 	tenants map[string]bool
 	counts  bool // the pools are counted, and the tenants charged
 	all     bool // every pool
-	hears   bool // the pulse and the leases
+	hears   bool // the pulse, and counts of hosts
+	leases  bool // when each host was last heard
 	seek    bool // some transition does not say in which pool its row is
 	numbers int
 }
@@ -40,6 +41,7 @@ func needOf(ops []*op) need {
 		n.counts = n.counts || o.counts
 		n.all = n.all || o.allPools
 		n.hears = n.hears || o.hears
+		n.leases = n.leases || o.leases
 		n.numbers += o.numbers
 	}
 	return n

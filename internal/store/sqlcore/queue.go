@@ -30,7 +30,8 @@ type op struct {
 	alone   bool        // it shares no transaction
 
 	allPools bool // it touches every pool
-	hears    bool // it reads or writes the pulse and the leases of hosts
+	hears    bool // it reads or writes the pulse
+	leases   bool // it looks at when each host was last heard
 
 	do   func(*books)                         // the transition, over the loaded books
 	exec func(context.Context, *loader) error // statements of its own; nil for most

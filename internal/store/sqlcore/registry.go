@@ -18,7 +18,7 @@ import (
 
 // registering runs a transition of the registry.
 func (s *Store) registering(ctx context.Context, numbers int, step func(context.Context, *loader) error) error {
-	return s.queue.submit(ctx, &op{numbers: numbers, hears: true, exec: step})
+	return s.queue.submit(ctx, &op{numbers: numbers, hears: true, leases: true, exec: step})
 }
 
 // host reads a host, nil for none, with what this transaction heard of it.

@@ -21,7 +21,7 @@ func (s *Store) Sweep(ctx context.Context) ([]pool.Row, error) {
 	ids, err := s.due(ctx, pulse)
 	var changed []pool.Row
 	for chunk := range slices.Chunk(ids, sweepChunk) {
-		swept, chunkErr := submit(ctx, s, op{ids: chunk, hears: true}, func(k pool.Clerk) []pool.Row { return k.Sweep(chunk) })
+		swept, chunkErr := submit(ctx, s, op{ids: chunk, hears: true, leases: true}, func(k pool.Clerk) []pool.Row { return k.Sweep(chunk) })
 		if chunkErr != nil {
 			return changed, chunkErr
 		}

@@ -233,10 +233,9 @@ func (m *Memory) Sweep(context.Context) ([]pool.Row, error) {
 func (m *Memory) Pulse(_ context.Context, heard []string) (pool.Pulse, error) {
 	defer m.in()()
 	for _, name := range heard {
-		if h, ok := m.hosts[name]; ok && h.State != registry.Buried {
+		if h, ok := m.hosts[name]; ok && h.State != registry.Buried && m.model.HearHost(name) {
 			h.HeardAt = m.model.Now()
 			m.hosts[name] = h
-			m.model.HearHost(name)
 		}
 	}
 	return m.model.Pulse(), nil
