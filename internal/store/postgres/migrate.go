@@ -82,9 +82,12 @@ func migrateTo(ctx context.Context, dsn string, dir fs.FS) (Schema, error) {
 			_, err := conn.PgConn().Exec(ctx, text).ReadAll()
 			return err
 		}
-		err := tried(func() error { return script(ctx, makeVersions) })
+		migrations, err := fs.Glob(dir, "*.sql")
+		if err == nil {
+			err = tried(0, func() error { return script(ctx, makeVersions) })
+		}
 		for more := true; err == nil && more; {
-			err = tried(func() (err error) {
+			err = tried(len(migrations), func() (err error) {
 				more, err = step(ctx, conn, dir, script)
 				return err
 			})
@@ -125,15 +128,22 @@ const migrateTries = 5
 
 // tried tries again what another migrator did at the same moment, and what tables in use
 // kept from being locked: who waits for a lock keeps all others waiting behind it, so that
-// none waits long.
-func tried(do func() error) error {
-	var err error
-	for range migrateTries {
-		if err = do(); !madeTwice(err) && !locked(err) {
+// none waits long. Each of the migrations may be the one that another migrator has just made.
+func tried(migrations int, do func() error) error {
+	for twice, locks := migrateTries+migrations, migrateTries; ; {
+		err := do()
+		switch {
+		case madeTwice(err):
+			twice--
+		case locked(err):
+			locks--
+		default:
+			return err
+		}
+		if twice == 0 || locks == 0 {
 			return err
 		}
 	}
-	return err
 }
 
 // step runs one migration in a transaction of its own.
