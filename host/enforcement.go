@@ -60,14 +60,16 @@ type Bypass struct {
 // LongestBypass bounds what one order may open.
 const LongestBypass = 24 * time.Hour
 
-// Deed is what somebody did to this host directly, past every replica. It is told until a
-// replica has written it into the audit.
+// Deed is what somebody did to this host directly, past every replica. It is told, to each
+// of them, until one has written it into the audit. The host, its incarnation and the number
+// name it, so that the audit can tell the same deed told twice from two deeds.
 type Deed struct {
-	N      int64   `json:"n"` // names it; rises
-	At     Instant `json:"at"`
-	By     string  `json:"by"`
-	What   string  `json:"what"` // in the words of the command line
-	Reason string  `json:"reason"`
+	N           int64   `json:"n"`                     // rises within an incarnation, over restarts too
+	Incarnation int64   `json:"incarnation,omitempty"` // in which it was done
+	At          Instant `json:"at"`
+	By          string  `json:"by"`
+	What        string  `json:"what"` // in the words of the command line
+	Reason      string  `json:"reason"`
 }
 
 // Enforcement is what is in force: what the host is configured for, and shadow when an
@@ -217,7 +219,7 @@ func (h *Host) lapseBypass() {
 // deed notes what a replica has to write into the audit.
 func (h *Host) deed(by, what, reason string) {
 	h.lastDeed = max(h.lastDeed+1, h.sequence)
-	d := Deed{N: h.lastDeed, At: h.now, By: by, What: what, Reason: reason}
+	d := Deed{N: h.lastDeed, Incarnation: h.incarnation, At: h.now, By: by, What: what, Reason: reason}
 	h.deeds[d.N] = d
 	h.record(Record{Kind: RecordDeed, Epoch: d.N, Deed: d})
 }

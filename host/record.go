@@ -183,6 +183,8 @@ func (h *Host) adopt(r Record) {
 	case r.Kind == RecordBypass:
 		h.bypass = r.Bypass
 	case r.Kind == RecordDeed:
+		// What was done before there was a registry has been told to nobody under no incarnation.
+		r.Deed.Incarnation = cmp.Or(r.Deed.Incarnation, h.incarnation)
 		h.deeds[r.Deed.N], h.lastDeed = r.Deed, max(h.lastDeed, r.Deed.N)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/agent"
+	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 	"github.com/plimsoll-project/plimsoll/ticket"
@@ -112,7 +113,7 @@ func newRig(t testing.TB, change ...func(*agent.Config)) *rig {
 	r.cfg = agent.Config{
 		Host: h, Budget: 4 * gate.GiB, Dir: tmp, Socket: r.boot.Socket,
 		SampleLimits: 10 * time.Millisecond, SampleSandboxes: 50 * time.Millisecond,
-		Machine: machine, Keys: keys,
+		Machine: machine, Keys: keys, Show: control.ShowHost,
 		Register: func(context.Context, string) (int64, error) { return r.lives.Add(1), nil },
 		Log:      slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}

@@ -151,19 +151,27 @@ func (s *seam) verifyOwn(text string) (ticket.Claims, bool) {
 // show lays the arithmetic open to whoever may boot here. The keys of others are theirs: they
 // are not shown at a socket that everybody can open.
 func (s *seam) show(ctx context.Context) {
-	a := s.agent
-	if a.cfg.Show == nil {
-		s.refuse(api.Refuse(api.NotFound, "this agent is asked through its replicas: plimsoll host show %s", a.ID()))
+	h, ok := s.shown(ctx)
+	if !ok {
 		return
 	}
-	v, err := a.View(ctx)
-	if err != nil {
-		s.refuse(api.Refuse(api.Unavailable, "%s", err))
-		return
-	}
-	h := a.cfg.Show(v, time.Now())
 	if s.mayReserve() != nil {
 		h.Sandboxes = nil
 	}
 	s.send(boot.Reply{Event: boot.EvShown, Shown: &h})
+}
+
+// shown is this host as it is shown; where it cannot be, the other end is told why.
+func (s *seam) shown(ctx context.Context) (api.Host, bool) {
+	a := s.agent
+	if a.cfg.Show == nil {
+		s.refuse(api.Refuse(api.NotFound, "this agent is asked through its replicas: plimsoll host show %s", a.ID()))
+		return api.Host{}, false
+	}
+	v, err := a.View(ctx)
+	if err != nil {
+		s.refuse(api.Refuse(api.Unavailable, "%s", err))
+		return api.Host{}, false
+	}
+	return a.cfg.Show(v, time.Now()), true
 }

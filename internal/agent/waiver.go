@@ -128,15 +128,12 @@ func (s *seam) bypass(ctx context.Context, q boot.Request) {
 		}
 		s.agent.cfg.Log.Warn("a bypass was set", "by", ev.By, "for", ev.For, "reason", ev.Reason)
 	}
-	v, err := s.agent.View(ctx)
-	if err != nil {
-		s.refuse(api.Refuse(api.Unavailable, "%s", err))
+	h, ok := s.shown(ctx)
+	if !ok {
 		return
 	}
-	b := v.Bypass
-	out := api.Bypass{Host: s.agent.ID(), Active: b.Until > 0, By: b.By, Reason: b.Reason, Booted: b.Booted}
-	if out.Active {
-		out.ForMS = (b.Until - v.Verdict.At).Milliseconds()
+	if h.Bypass == nil {
+		h.Bypass = &api.Bypass{Host: h.ID}
 	}
-	s.send(boot.Reply{Event: boot.EvBypass, Bypass: &out})
+	s.send(boot.Reply{Event: boot.EvBypass, Bypass: h.Bypass})
 }

@@ -68,6 +68,8 @@ func TestBypass(t *testing.T) {
 	refused(t, err, api.TicketRejected, "without a ticket")
 	if deeds := r.holding().Deeds; len(deeds) != 2 || deeds[0].Reason != "the store burns" || deeds[1].Reason != "it is out" {
 		t.Errorf("to be audited: %+v", deeds)
+	} else if first, second := deeds[0], deeds[1]; first.Incarnation != r.Incarnation() || second.Incarnation != first.Incarnation || second.N <= first.N {
+		t.Errorf("the audit could not tell one from the other: %+v", deeds)
 	}
 	r.Do(t.Context(), host.Release{ID: left.ID, Gen: left.Epoch}) // a person's word ends it, nothing else does
 	r.idle()

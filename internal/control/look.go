@@ -33,7 +33,7 @@ func showHost(v host.View, wall time.Time) api.Host {
 		},
 	}
 	if v.Bypass.Until > 0 {
-		b := ShowBypass(&v)
+		b := showBypass(&v)
 		h.Bypass = &b
 	}
 	for _, l := range v.Limits {

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/admission"
@@ -201,11 +202,11 @@ func (g *Gateway) BypassHost(ctx context.Context, who *config.Consumer, id strin
 		return api.Bypass{}, g.Refused(api.Refuse(api.InvalidRequest, "host %s: %s %s", id, answer.Denial, answer.Detail), who)
 	}
 	g.Log.Warn("an operator changed whether a host boots without tickets", "by", who.Name, "host", id, "for", lasts, "reason", q.Reason)
-	return ShowBypass(&v), nil
+	return showBypass(&v), nil
 }
 
-// ShowBypass says whether a host boots without tickets.
-func ShowBypass(v *host.View) api.Bypass {
+// showBypass says whether a host boots without tickets.
+func showBypass(v *host.View) api.Bypass {
 	b := v.Bypass
 	if b.Until == 0 {
 		return api.Bypass{Host: v.Config.ID}
@@ -215,15 +216,15 @@ func ShowBypass(v *host.View) api.Bypass {
 	}
 }
 
-// audit writes what somebody did at the host, past every replica, and acknowledges it. One whose
-// acknowledgement is lost is written twice, but none is lost.
+// audit writes what somebody did at the host, past every replica, and acknowledges it. Every
+// replica is told so until one has, and the store writes it once.
 func (t *tending) audit(ctx context.Context, deeds []host.Deed, now host.Instant) {
 	for _, d := range deeds {
 		what := d.What
 		if ago := (now - d.At).Truncate(time.Second); ago >= time.Second {
 			what += ", " + ago.String() + " before this was written"
 		}
-		if err := t.gateway.Store.Note(ctx, Deed{By: d.By, What: what, Reason: d.Reason}); err != nil {
+		if err := t.gateway.Store.Note(ctx, Deed{By: d.By, What: what, Reason: d.Reason, Origin: originOf(t.link.ID(), &d)}); err != nil {
 			t.gateway.Log.Warn("what was done at a host is not in the audit yet", "host", t.link.ID(), "deed", d.What, "err", err)
 			return
 		}
@@ -231,6 +232,15 @@ func (t *tending) audit(ctx context.Context, deeds []host.Deed, now host.Instant
 			return
 		}
 	}
+}
+
+// originOf names a deed of a host. An agent of before deeds had an incarnation names none: its
+// number is a moment of the machine's clock, and may come again after a boot.
+func originOf(id string, d *host.Deed) string {
+	if d.Incarnation == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d/%d", id, d.Incarnation, d.N)
 }
 
 // poolInShadow says whether a pool, or the quotas, refuse nothing, as this replica last read it.

@@ -44,7 +44,7 @@ type Store interface {
 	Enforce(ctx context.Context, t pool.Target, by, reason string) (pool.OrderVerdict, error)
 	// Orders returns those that stand.
 	Orders(ctx context.Context) (pool.Orders, error)
-	// Note writes into the audit what somebody did past every replica.
+	// Note writes into the audit what somebody did past every replica; of one origin once.
 	Note(ctx context.Context, d Deed) error
 	// Sweep writes the pulse first.
 	Sweep(ctx context.Context) ([]pool.Row, error)
@@ -133,6 +133,7 @@ type Deed struct {
 	By     string // consumer
 	What   string // in the words of the command line, as in "pool set browser --cap 4 --for 2h0m0s"
 	Reason string
+	Origin string // names what was done past every replica, and may be told more than once; else empty
 }
 
 // OverrideDeed says what Override did.

@@ -15,7 +15,7 @@ import (
 func heldOf(h *host.Held) *agentv1.Held {
 	out := &agentv1.Held{Reserved: refsOf(h.Reserved), Ends: endsOf(h.Ends)}
 	for _, d := range h.Deeds {
-		out.Deeds = append(out.Deeds, &agentv1.Deed{N: d.N, AtNs: int64(d.At), By: d.By, What: d.What, Reason: d.Reason})
+		out.Deeds = append(out.Deeds, &agentv1.Deed{N: d.N, Incarnation: d.Incarnation, AtNs: int64(d.At), By: d.By, What: d.What, Reason: d.Reason})
 	}
 	for i := range h.Sandboxes {
 		out.Sandboxes = append(out.Sandboxes, sandboxOf(&h.Sandboxes[i]))
@@ -29,7 +29,9 @@ func heldOf(h *host.Held) *agentv1.Held {
 func heldFrom(h *agentv1.Held) host.Held {
 	out := host.Held{Reserved: refsFrom(h.GetReserved()), Ends: endsFrom(h.GetEnds())}
 	for _, d := range h.GetDeeds() {
-		out.Deeds = append(out.Deeds, host.Deed{N: d.GetN(), At: host.Instant(d.GetAtNs()), By: d.GetBy(), What: d.GetWhat(), Reason: d.GetReason()})
+		out.Deeds = append(out.Deeds, host.Deed{
+			N: d.GetN(), Incarnation: d.GetIncarnation(), At: host.Instant(d.GetAtNs()), By: d.GetBy(), What: d.GetWhat(), Reason: d.GetReason(),
+		})
 	}
 	for _, s := range h.GetSandboxes() {
 		out.Sandboxes = append(out.Sandboxes, sandboxFrom(s))

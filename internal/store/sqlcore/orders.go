@@ -66,7 +66,7 @@ func scanOrder(rows Rows, to *pool.Orders) error {
 	return err
 }
 
-// Note writes into the audit what somebody did past every replica.
+// Note writes into the audit what somebody did past every replica; once, however often it is told.
 func (s *Store) Note(ctx context.Context, d control.Deed) error {
 	return s.queue.submit(ctx, &op{exec: func(ctx context.Context, l *loader) error { return l.done(ctx, d) }})
 }

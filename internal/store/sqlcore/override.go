@@ -41,9 +41,9 @@ func (s *Store) override(ctx context.Context, deed control.Deed, step func(pool.
 	return v.verdict, v.was, err
 }
 
-// done writes what an operator did into the same transaction.
+// done writes what an operator did into the same transaction; a deed that is there by its origin stays as it is.
 func (l *loader) done(ctx context.Context, d control.Deed) error {
-	_, err := l.tx.Exec(ctx, l.store.sql["audit_add"], int64(l.now), d.By, d.What, d.Reason)
+	_, err := l.tx.Exec(ctx, l.store.sql["audit_add"], int64(l.now), d.By, d.What, d.Reason, d.Origin)
 	return err
 }
 

@@ -21,6 +21,7 @@ type Memory struct {
 	model    *pool.Model
 	configs  []control.Config // of generation 1 and on
 	deeds    []control.Deed
+	noted    map[string]bool // origin of a deed -> it is in deeds
 	replicas map[string]control.Replica
 	hosts    map[string]registry.Host
 	tokens   map[registry.Digest]registry.Token
@@ -31,7 +32,7 @@ var _ control.Store = (*Memory)(nil)
 
 // NewMemory returns an empty store that is dated by clock.
 func NewMemory(clock func() pool.Time) *Memory {
-	return &Memory{clock: clock, model: pool.NewModel(), replicas: map[string]control.Replica{}, hosts: map[string]registry.Host{}, tokens: map[registry.Digest]registry.Token{}}
+	return &Memory{clock: clock, model: pool.NewModel(), noted: map[string]bool{}, replicas: map[string]control.Replica{}, hosts: map[string]registry.Host{}, tokens: map[registry.Digest]registry.Token{}}
 }
 
 // in takes the lock and moves the clock.
@@ -191,7 +192,10 @@ func (m *Memory) Orders(context.Context) (pool.Orders, error) {
 // Note implements control.Store.
 func (m *Memory) Note(_ context.Context, d control.Deed) error {
 	defer m.in()()
-	m.done(d.By, d.What, d.Reason)
+	if d.Origin == "" || !m.noted[d.Origin] {
+		m.done(d.By, d.What, d.Reason)
+		m.noted[d.Origin] = true
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"testing"
 
 	"pgregory.net/rapid"
 
@@ -39,6 +40,35 @@ func (p *pair) enforce(t *rapid.T) {
 	})
 	if rapid.Bool().Draw(t, "and a deed on a host") {
 		d := control.Deed{By: "uid-0", What: "bypass --hosts h1 --for 30m0s", Reason: "the store is down"}
+		d.Origin = rapid.SampledFrom([]string{"", "h1/7/100", "h1/7/101", "h1/8/100"}).Draw(t, "origin")
 		p.both("note", func(ctx context.Context, s control.Store) (any, error) { return nil, s.Note(ctx, d) })
+	}
+}
+
+// testNoteOnce has every replica write down, many times at once, what they all were told of:
+// each deed of a host is in the audit once, and as it was told first. Those without an origin were done through a replica, each by itself.
+func testNoteOnce(t *testing.T, o Opened) {
+	all := o.stores(t)
+	deed := func(origin, what string) control.Deed {
+		return control.Deed{By: "uid-0", What: what, Reason: "the store is down", Origin: origin}
+	}
+	note := func(s control.Store, d control.Deed) {
+		if err := s.Note(context.Background(), d); err != nil {
+			t.Error(err)
+		}
+	}
+	note(all[0], deed("h1/7/100", "bypass"))
+	crowd(10, func(i int) {
+		for _, origin := range []string{"h1/7/100", "h1/7/101", "h1/8/100", "h2/7/100"} {
+			note(all[i%len(all)], deed(origin, "bypass, 3s before this was written"))
+		}
+	})
+	note(all[0], deed("", "set p --cap 2"))
+	note(all[0], deed("", "set p --cap 2"))
+	again := all[len(all)-1]
+	note(again, deed("h1/7/101", "bypass"))
+	deeds, err := again.Audit(t.Context(), 100)
+	if err != nil || len(deeds) != 6 || deeds[5].What != "bypass" {
+		t.Errorf("%d deeds, %v: %+v", len(deeds), err, deeds)
 	}
 }

@@ -40,6 +40,7 @@ func Run(t *testing.T, fresh func(testing.TB) Opened) {
 	t.Run("crowd", func(t *testing.T) { testCrowd(t, fresh(t)) })
 	t.Run("burst against a share", func(t *testing.T) { testBurstAgainstAShare(t, fresh(t)) })
 	t.Run("linear", func(t *testing.T) { testLinear(t, fresh(t)) })
+	t.Run("note once", func(t *testing.T) { testNoteOnce(t, fresh(t)) })
 	t.Run("join once", func(t *testing.T) { testJoinOnce(t, fresh(t)) })
 	t.Run("bury", func(t *testing.T) { testBury(t, fresh(t)) })
 	t.Run("outage", func(t *testing.T) { testOutage(t, fresh(t)) })

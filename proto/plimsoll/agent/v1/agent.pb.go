@@ -2458,11 +2458,12 @@ func (x *Stray) GetPids() []int64 {
 
 type Deed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	N             int64                  `protobuf:"varint,1,opt,name=n,proto3" json:"n,omitempty"`
+	N             int64                  `protobuf:"varint,1,opt,name=n,proto3" json:"n,omitempty"` // its number within its incarnation
 	AtNs          int64                  `protobuf:"varint,2,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
 	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
 	What          string                 `protobuf:"bytes,4,opt,name=what,proto3" json:"what,omitempty"`
 	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Incarnation   int64                  `protobuf:"varint,6,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the host when it was done; 0: of an agent that had no registry yet, or of one that does not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2530,6 +2531,13 @@ func (x *Deed) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *Deed) GetIncarnation() int64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
 }
 
 type Sandbox struct {
@@ -3696,13 +3704,14 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x05Stray\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05where\x18\x02 \x01(\tR\x05where\x12\x12\n" +
-	"\x04pids\x18\x03 \x03(\x03R\x04pids\"e\n" +
+	"\x04pids\x18\x03 \x03(\x03R\x04pids\"\x87\x01\n" +
 	"\x04Deed\x12\f\n" +
 	"\x01n\x18\x01 \x01(\x03R\x01n\x12\x13\n" +
 	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12\x12\n" +
 	"\x04what\x18\x04 \x01(\tR\x04what\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xda\x04\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12 \n" +
+	"\vincarnation\x18\x06 \x01(\x03R\vincarnation\"\xda\x04\n" +
 	"\aSandbox\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x1a\n" +
