@@ -74,10 +74,9 @@ func (b *burst) verdict(i int) Verdict {
 	}
 }
 
-// run plays the storm and returns what came of it.
-func (b *burst) run() outcome {
+// begin sets the fleet up, and names the replicas.
+func (b *burst) begin() (live []string) {
 	b.books = make([]book, b.hosts)
-	var live []string
 	for r := range b.replicas {
 		live = append(live, fmt.Sprintf("replica-%d", r))
 		b.tables = append(b.tables, New(Options{}))
@@ -94,19 +93,30 @@ func (b *burst) run() outcome {
 			tb.SetReplicas(live[r], live)
 		}
 	}
+	return live
+}
+
+// run plays the storm and returns what came of it.
+func (b *burst) run() outcome {
+	b.begin()
 	for k := range b.creates {
 		at := b.within * time.Duration(k) / time.Duration(b.creates)
 		b.after(at, 0, func() { b.create(b.rng.below(b.replicas), at, nil) })
 	}
+	b.finish()
+	for i := range b.books {
+		b.got.most = max(b.got.most, b.books[i].sandboxes)
+	}
+	return b.got
+}
+
+// finish does what is due until nothing is.
+func (b *burst) finish() {
 	for len(b.queue) > 0 {
 		e := b.queue[len(b.queue)-1]
 		b.queue = b.queue[:len(b.queue)-1]
 		e.do()
 	}
-	for i := range b.books {
-		b.got.most = max(b.got.most, b.books[i].sandboxes)
-	}
-	return b.got
 }
 
 // create picks, charges, asks and hears, and asks another host when it is denied.
@@ -120,8 +130,9 @@ func (b *burst) create(r int, now time.Duration, exclude []string) {
 	charge := tb.Charge(c.Ref, &b.ask, 0)
 	b.got.calls++
 	b.after(b.oneWay, now, func() {
-		i := slices.IndexFunc(b.books, func(k book) bool { return k.id == c.Host })
-		yes := b.reserve(i, now+b.oneWay)
+		i := b.bookOf(c.Host)
+		yes := b.reserve(i)
+		b.tell(i, now+b.oneWay)
 		v := b.verdict(i)
 		b.after(b.oneWay, now+b.oneWay, func() {
 			tb.Observe(&v, now+2*b.oneWay)
@@ -135,8 +146,12 @@ func (b *burst) create(r int, now time.Duration, exclude []string) {
 	})
 }
 
-// reserve is the host's check and promise in one step, and its news to everybody.
-func (b *burst) reserve(i int, now time.Duration) bool {
+func (b *burst) bookOf(host string) int {
+	return slices.IndexFunc(b.books, func(k book) bool { return k.id == host })
+}
+
+// reserve is the host's check and promise in one step.
+func (b *burst) reserve(i int) bool {
 	k := &b.books[i]
 	need := gate.Need(b.ask, gate.WorkingSet)
 	yes := b.size-k.reserved >= need
@@ -146,11 +161,16 @@ func (b *burst) reserve(i int, now time.Duration) bool {
 	if k.reserved > b.size {
 		b.got.over++
 	}
+	return yes
+}
+
+// tell is the host's news to everybody.
+func (b *burst) tell(i int, now time.Duration) {
+	k := &b.books[i]
 	if !k.due {
 		k.due = true
 		b.after(max(k.published+b.news-now, 0), now, func() { b.publish(i, max(now, k.published+b.news)) })
 	}
-	return yes
 }
 
 func (b *burst) publish(i int, now time.Duration) {

@@ -178,14 +178,33 @@ func (h *host) indexed() int32 {
 }
 
 // bucketOf is the bucket of a host's score, the best being the highest: packing turns it round.
+//
+// To spread, this replica's unanswered reserves count as often as there are replicas up: what
+// others have under way is not seen yet, and a burst that comes to one comes to all. What one
+// replica so takes for more than it is, another takes for less by as much, and their errors
+// cancel out; a score below 0 is therefore no rare thing in a burst, and has buckets of its own.
 func (t *Table) bucketOf(h *host) int32 {
-	s := gate.Score(t.opts.Weights, h.cpuFree-h.pendingCPU, h.free.Sub(h.pending), h.stream)
+	n := int64(1)
+	if t.opts.Strategy == Spread {
+		n = max(n, int64(len(t.replicas)))
+	}
+	s := gate.Score(t.opts.Weights, h.cpuFree-n*h.pendingCPU, h.free.Sub(h.pending.Scale(n, 1)), h.stream)
 	last := int64(t.opts.Buckets - 1)
-	b := min(max(s/t.opts.BucketWidth, 0), last)
+	b := min(max(t.step(s), 0), last)
 	if t.opts.Strategy == Pack {
 		b = last - b
 	}
 	return int32(b)
+}
+
+// step is the bucket of a score, before it is bounded. A quarter of the buckets is for scores
+// below 0, each of these four times as wide.
+func (t *Table) step(s int64) int64 {
+	zero, width := int64(t.opts.Buckets/4), t.opts.BucketWidth
+	if s >= 0 {
+		return zero + s/width
+	}
+	return zero - 1 - (-1-s)/(4*width)
 }
 
 // reindex puts a candidate where its room and score say, and takes anybody else out.

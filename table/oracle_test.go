@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -24,7 +25,6 @@ type scan struct {
 	askable  func(string, PickOptions) bool
 	replicas int               // that are up
 	own      func(string) bool // of the share, by its own test
-	mixed    func(string) bool // in a group that labels do not tell apart
 }
 
 type word struct {
@@ -159,18 +159,32 @@ func (s *scan) stands(now time.Duration, a gate.Ask, prefer string) (ids []strin
 	return ids
 }
 
+// bucket counts what is under way once for each replica that is up, to spread.
 func (s *scan) bucket(w word) int64 {
 	_, free, cpu, _ := s.left(w)
-	score := gate.Score(s.opts.Weights, cpu, free, w.StreamRestore)
-	b := min(max(score/s.opts.BucketWidth, 0), int64(s.opts.Buckets)-1)
+	if s.opts.Strategy == Spread {
+		for range s.replicas - 1 {
+			free, cpu = free-(w.Free-s.freeOf(w)), cpu-(w.CPUFreeMilli-s.cpuOf(w))
+		}
+	}
+	score, width := gate.Score(s.opts.Weights, cpu, free, w.StreamRestore), s.opts.BucketWidth
+	if score < 0 {
+		width *= 4
+	}
+	b := int64(s.opts.Buckets/4) + int64(math.Floor(float64(score)/float64(width)))
+	b = min(max(b, 0), int64(s.opts.Buckets)-1)
 	if s.opts.Strategy == Pack {
 		return -b
 	}
 	return b
 }
 
-// best returns the hosts that may be picked: of the best two buckets that have one that fits,
-// those of the own share in the better of them, or else all of the best bucket. Hosts with their
+func (s *scan) freeOf(w word) gate.Bytes { _, free, _, _ := s.left(w); return free }
+
+func (s *scan) cpuOf(w word) int64 { _, _, cpu, _ := s.left(w); return cpu }
+
+// best returns the hosts that may be picked: the best of the own share if no other is much
+// better, or else all of the best bucket. Hosts with their
 // share of the cohort do not count while there are others.
 func (s *scan) best(now time.Duration, a gate.Ask, o PickOptions) []string {
 	s.now = max(s.now, now)
@@ -242,43 +256,32 @@ func (s *scan) net(w word, charges map[Charge]open) gate.Bytes {
 	return max(left, -gate.MiB)
 }
 
-// ownFirst returns the hosts of the own share that come before those of the best bucket.
+// ownFirst returns the best of the own share if no other's host is better by more than a bucket
+// and what the ask takes.
 func (s *scan) ownFirst(order []int64, levels map[int64][]string, a gate.Ask) []string {
 	if s.replicas < 2 {
 		return nil
 	}
-	passed := 0
-	for i, b := range order {
+	a.CPUMilli = max(a.CPUMilli, 0)
+	takes := gate.Score(s.opts.Weights, a.CPUMilli, gate.FromMiB(gate.Need(a, s.least(a)).CeilMiB()), false)
+	for _, b := range order {
 		own := slices.DeleteFunc(slices.Clone(levels[b]), func(id string) bool { return !s.own(id) })
-		switch {
-		case len(own) > 0 && passed < 2:
+		if len(own) > 0 && order[0]-b <= 1+takes/s.opts.BucketWidth {
 			return own
-		case len(own) > 0:
-			return levels[s.top(order, a)]
-		case i > 0 || 2*s.others(b, a) >= s.replicas:
-			passed++
+		}
+		if len(own) > 0 {
+			return nil
 		}
 	}
 	return nil
 }
 
-// top is the best bucket that counts.
-func (s *scan) top(order []int64, a gate.Ask) int64 {
-	if 2*s.others(order[0], a) < s.replicas {
-		return order[1]
+// least is the mode in which an ask takes least.
+func (s *scan) least(a gate.Ask) gate.Mode {
+	if a.Stateful {
+		return gate.Committed
 	}
-	return order[0]
-}
-
-// others counts the hosts in a bucket that are other replicas' and carry the labels.
-func (s *scan) others(b int64, a gate.Ask) (n int) {
-	for id, w := range s.words {
-		ask := gate.Ask{Labels: a.Labels}
-		if !s.own(id) && s.bucket(w) == b && (s.candidate(w) && s.labelled(w, ask) || s.mixed(id)) {
-			n++
-		}
-	}
-	return n
+	return gate.WorkingSet
 }
 
 // tape turns fuzzed bytes into choices; an exhausted tape answers zero.
@@ -310,10 +313,6 @@ func newRig(t testing.TB, o Options) *rig {
 	r.scan.askable = func(id string, o PickOptions) bool {
 		i, ok := r.table.byID[id]
 		return ok && r.table.askable(i, &query{lenient: true, opts: &o})
-	}
-	r.scan.mixed = func(id string) bool {
-		s := r.table.spots[r.table.byID[id]]
-		return s.indexed() && r.table.groups[s.group].mixed
 	}
 	return r
 }

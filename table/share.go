@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/plimsoll-project/plimsoll/gate"
 )
 
 // SetReplicas says which replicas are up, and which of them this table is of. Each host is the
@@ -27,9 +29,13 @@ func (t *Table) SetReplicas(self string, live []string) {
 	t.self, t.replicas, t.uneven = self, live, false
 	own := t.share()
 	for i := range t.hosts {
-		if h := &t.hosts[i]; h.live && own[i] != h.own {
+		h := &t.hosts[i]
+		switch {
+		case h.live && own[i] != h.own:
 			t.unindex(int32(i))
 			h.own = own[i]
+			t.rejoin(int32(i))
+		case h.live && (h.pending != 0 || h.pendingCPU != 0): // which count as often as replicas are up
 			t.rejoin(int32(i))
 		}
 	}
@@ -132,12 +138,12 @@ const (
 
 func (w who) has(own bool) bool { return w == anybody || own == (w == ownShare) }
 
-// search returns the host that the pick's rule says: of the best two buckets that have a host
-// that takes the ask, one of the own share, from the better bucket if it has one; else any host
-// of the best bucket. Of other replicas' hosts the best bucket is not counted if it has hardly
-// any: their owners will fill them, and all the others together would overfill them.
+// search returns the host that the pick's rule says: one of the own share, from its best bucket,
+// unless another's host is better by more than a bucket and one such sandbox; then any host of
+// the best bucket. So much is within what a view is old by, and replicas do not run to the same
+// few hosts for it; more would leave hosts empty that no burst comes to the owners of.
 //
-// It is at most four descents of the trees instead of one.
+// It is at most two descents of the trees instead of one.
 func (t *Table) search(q *query) int32 {
 	if len(t.replicas) == 0 {
 		found, _ := t.find(q, anybody, 0, math.MaxInt32)
@@ -148,27 +154,16 @@ func (t *Table) search(q *query) int32 {
 		found, _ := t.find(q, others, 0, math.MaxInt32)
 		return found
 	}
-	better, top := t.find(q, others, at+1, math.MaxInt32)
-	if better != none && t.sparse(q, top) {
-		better, top = t.find(q, others, at+1, top)
+	if better, _ := t.find(q, others, at+t.margin(q)+1, math.MaxInt32); better != none {
+		return better
 	}
-	if better == none {
-		return own // in the best bucket
-	}
-	if between, _ := t.find(q, others, at+1, top); between == none {
-		return own // in the second best
-	}
-	return better
+	return own
 }
 
-// sparse says whether fewer of the others' hosts lie in a bucket than half the replicas. Hosts
-// without room count: it is about how many there are to run to.
-func (t *Table) sparse(q *query, bucket int32) bool {
-	n := 0
-	for _, g := range t.groups {
-		if !g.own && (g.mixed || carries(g.labels, q.ask.Labels)) {
-			n += len(g.heaps[bucket])
-		}
-	}
-	return 2*n < len(t.replicas)
+// margin is how many buckets the own share may be worse by: one, and those that the ask moves a
+// host by at least.
+func (t *Table) margin(q *query) int32 {
+	least := gate.FromMiB(int64(q.need[gate.WorkingSet]))
+	worth := gate.Score(t.opts.Weights, max(q.ask.CPUMilli, 0), least, false)
+	return int32(min(1+worth/t.opts.BucketWidth, int64(t.opts.Buckets)))
 }

@@ -9,12 +9,13 @@
 //	fits  = ⌊admittable − Σ this replica's unanswered reserves⌋ ≥ need, every hard dimension
 //	        likewise, labels match
 //	score = 0.6 × free cores + 0.3 × free GiB + 5 if stream-restore, both net of the same
-//	pick  = of the best two buckets of scores that have a host that fits, one of this replica's
-//	        own share of the hosts; else any that fits of the best one. Hosts with their
-//	        share of the ask's cohort come only when no other fits
+//	pick  = the best bucket of scores of this replica's own share of the hosts, unless another's
+//	        host is better by more than a bucket and the ask; then the best bucket of all. To
+//	        spread, unanswered reserves count once for each replica that is up. Hosts with
+//	        their share of the ask's cohort come only when no other fits
 //
 // Worked: the essay's host with 11.8 free cores and 28,588 MiB free scores 7.08 + 8.37 + 5 =
-// 20.45, the bucket 68 of width 0.3. Its admittable of 25,600 MiB takes 25 stateless sandboxes
+// 20.45, 68 buckets of width 0.3 above 0. Its admittable of 25,600 MiB takes 25 stateless sandboxes
 // of 4 GiB, charged 1,024 each; the 26th is refused. It takes 6 stateful ones, charged in full.
 //
 // The index: hosts of one mode, share, set of labels and set of dimensions that they have
@@ -23,7 +24,7 @@
 // found in log₂(buckets) steps, also on a full fleet; a host in it by a few random probes, else
 // by a walk from the heap's top. A verdict, charge or release moves one host.
 //
-// The bound: a pick is at most four descents of the trees of as many groups as there are, 256 at
+// The bound: a pick is at most three descents of the trees of as many groups as there are, 256 at
 // most, and a walk past the hosts that have the memory and cannot take the ask. These are: those
 // excluded, a handful; those with their share of the cohort, 512 at most; those with less of a
 // dimension than an ask for two or more of it, in its groups alone (one of it is never in the
@@ -61,7 +62,7 @@ type Options struct {
 	Silent      time.Duration // a host not heard for so long is no candidate; 30 s
 	Weights     gate.Weights  // of the score; the essay's
 	BucketWidth int64         // of the score, in thousandths; 300: one GiB, or half a core
-	Buckets     int           // of scores, a power of two; 4,096; the last holds whatever scores higher
+	Buckets     int           // of scores, a power of two; 4,096, a quarter of them below 0; the last holds whatever scores higher
 	Strategy    Strategy
 
 	groups int // fewer than maxGroups, for tests
