@@ -111,10 +111,10 @@ func (s *seeker) hold() time.Duration {
 
 // ask makes one call. Exactly one of the three results is set.
 func (s *seeker) ask(ctx context.Context, hold time.Duration) (*api.Admission, *api.Waiting, error) {
-	q := call{method: http.MethodPost, path: "/v1/admissions", body: s.request}
+	q := call{method: http.MethodPost, path: "/v1/admissions", body: s.request, keyed: true}
 	if s.request == nil {
 		q = call{
-			method: http.MethodPost, path: byKey(s.key) + "/attempt", held: hold,
+			method: http.MethodPost, path: byKey(s.key) + "/attempt", held: hold, keyed: true,
 			query: url.Values{"wait_ms": {strconv.FormatInt(hold.Milliseconds(), 10)}},
 		}
 	}

@@ -34,7 +34,7 @@ func (c *Client) AdmitBatch(ctx context.Context, asks []api.AdmissionRequest) ([
 		}
 	}
 	var answer api.BatchAnswer
-	q := call{method: http.MethodPost, path: "/v1/admissions:batch", body: api.AdmissionBatch{Admissions: asks}}
+	q := call{method: http.MethodPost, path: "/v1/admissions:batch", body: api.AdmissionBatch{Admissions: asks}, keyed: true}
 	if _, err := c.do(ctx, q, &answer); err != nil {
 		return nil, err
 	}

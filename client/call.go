@@ -24,6 +24,7 @@ type call struct {
 	query  url.Values // may be nil
 	body   any        // sent as JSON unless nil
 	held   time.Duration
+	keyed  bool // the same again is the same call: sent anew when a kept connection proves closed
 }
 
 // errTooSlow ends a call that a server took on and never answered.
@@ -86,6 +87,9 @@ func (c *Client) request(ctx context.Context, q call) (*http.Request, error) {
 	}
 	req.Header.Set("Accept", "application/json, application/problem+json")
 	req.Header.Set("User-Agent", c.agent)
+	if q.keyed {
+		req.Header["Idempotency-Key"] = []string{} // net/http's mark of it; nothing is sent
+	}
 	return req, nil
 }
 

@@ -230,10 +230,10 @@ func (f *burst) judge(class burstClass, hosts []api.Host, admitted int, no []ref
 	if len(no) > 0 && most-least > 1 {
 		t.Errorf("of equal hosts one holds %d and another %d", least, most)
 	}
-	// Where there is room for all they are not even to one: replicas do not see each other's
-	// creates under way. This only finds that they all run to the same few hosts.
-	if mean := sum / burstHosts; most > mean*3/2 {
-		t.Errorf("a host holds %d, and all hold %d on average", most, mean)
+	// Where there is room for all, each replica spreads by what the others have under way as well
+	// as it can know: 2 or 3 from even on a quiet machine. Before that was counted it was 50.
+	if mean := sum / burstHosts; most > mean+mean/10 || least < mean-mean/10 {
+		t.Errorf("a host holds %d, another %d, and all hold %d on average", least, most, mean)
 	}
 	return least, most
 }

@@ -83,8 +83,8 @@ share four fifths of the machine's free memory. The schema of --store is brought
 		},
 	}
 	f.add(c)
-	c.Flags().IntVar(&agents, "agents", 1, "a fleet to try: so many agents, each a process and a host of its own")
-	c.Flags().IntVar(&replicas, "replicas", 1, "and so many replicas; more than one needs --store postgres://…")
+	c.Flags().IntVar(&agents, "agents", 1, "a fleet to try: so many agents, each a process and a host")
+	c.Flags().IntVar(&replicas, "replicas", 1, "and so many replicas; two or more need --store postgres://…")
 	c.Flags().StringVar(&store, "store", "", "sqlite, sqlite:/path or postgres://user@host/database")
 	return c
 }
