@@ -8,8 +8,8 @@ type charge struct {
 	host   Ref
 	gen    uint32
 	open   bool
-	trial  bool // it is the one ask of a host on trial
-	need   gate.Bytes
+	trial  bool  // it is the one ask of a host on trial
+	need   int64 // MiB
 	cpu    int64
 	cohort Cohort
 	dims   []gate.Dim
@@ -37,7 +37,7 @@ func (t *Table) Charge(r Ref, a *gate.Ask, cohort Cohort) Charge {
 		t.charges = append(t.charges, charge{})
 	}
 	c := &t.charges[i]
-	*c = charge{host: r, gen: c.gen + 1, open: true, need: gate.Need(*a, h.mode).Positive(), cpu: max(a.CPUMilli, 0), dims: a.Dims, cohort: cohort}
+	*c = charge{host: r, gen: c.gen + 1, open: true, need: gate.Need(*a, h.mode).Positive().CeilMiB(), cpu: max(a.CPUMilli, 0), dims: a.Dims, cohort: cohort}
 	h.count(c, 1)
 	t.cohorts.add(placeOf{cohort, r}, 1)
 	c.trial = len(t.records) > 0 && t.ask(r.index)
@@ -82,7 +82,7 @@ func (t *Table) Outstanding() int { return len(t.charges) - len(t.idle) }
 
 // count adds a charge's amounts to the host's totals, or takes them off.
 func (h *host) count(c *charge, sign int64) {
-	h.pending = h.pending.Add(gate.Bytes(sign) * c.need)
+	h.pending += sign * c.need
 	h.pendingCPU += sign * c.cpu
 	for i := range h.dims {
 		h.dims[i].pending += sign * takes(c.dims, h.dims[i].name)
@@ -91,9 +91,16 @@ func (h *host) count(c *charge, sign int64) {
 
 // takes is how much of a dimension a sandbox with these takes: every one takes a slot, where
 // a host declares slots at all.
-func takes(dims []gate.Dim, name string) int64 {
-	a := gate.Ask{Dims: dims}
-	return a.Takes(name)
+func takes(dims []gate.Dim, name string) (n int64) {
+	for i := range dims {
+		if dims[i].Name == name {
+			n = dims[i].N
+		}
+	}
+	if name == gate.SandboxDim {
+		return max(n, 1)
+	}
+	return n
 }
 
 // recountDims sums the open charges anew for a host whose dimensions were replaced.

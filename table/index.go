@@ -18,6 +18,7 @@ type spot struct {
 	group  int32 // none: in no group yet
 	bucket int32 // none: not a candidate
 	pos    int32 // in the bucket's heap
+	room   int32 // as its entry there has it
 }
 
 // entry is a host in a bucket's heap, with its room beside it so that a heap needs no host.
@@ -30,17 +31,14 @@ type group struct {
 	own    bool
 	labels []gate.Label
 	stock  []string // dimensions with something left, in the hosts' order
-	marks  uint64   // of labels and stock; all of them if mixed
 	mixed  bool
-
-	top, topRoom int32 // the highest bucket with anybody, and the most room there
 
 	heaps [][]entry // max-heaps by room, one a bucket
 	best  []int32   // best[buckets+b] is heap b's most room, best[i] the higher of best[2i], best[2i+1]
 }
 
 func newGroup(mode gate.Mode, own bool, labels []gate.Label, mixed bool, buckets int) *group {
-	g := &group{mode: mode, own: own, labels: labels, mixed: mixed, top: none, topRoom: noRoom, heaps: make([][]entry, buckets), best: make([]int32, 2*buckets)}
+	g := &group{mode: mode, own: own, labels: labels, mixed: mixed, heaps: make([][]entry, buckets), best: make([]int32, 2*buckets)}
 	for i := range g.best {
 		g.best[i] = noRoom
 	}
@@ -106,35 +104,6 @@ func (h *host) stock() (names []string) {
 	return names
 }
 
-// marksOf is one bit for each label and dimension: who lacks a bit of an ask lacks what it is
-// for, so that of many groups nearly all are passed over without comparing a string.
-func marksOf(labels []gate.Label) (marks uint64) {
-	for _, l := range labels {
-		marks |= 1 << (mix(hash(l.Name)^mix(hash(l.Value))) & 63)
-	}
-	return marks
-}
-
-func markOf(dim string) uint64 { return 1 << (hash(dim) & 63) }
-
-// mayTake says whether some host of a group may take an ask: with the most room of them it fits,
-// they carry its labels, and have something left of each dimension that it takes.
-func (g *group) mayTake(q *query) bool {
-	if g.best[1] < q.need[g.mode] || g.marks&q.marks != q.marks {
-		return false
-	}
-	if g.mixed {
-		return true
-	}
-	a := q.ask
-	for _, d := range a.Dims {
-		if d.N > 0 && d.Name != gate.SandboxDim && !slices.Contains(g.stock, d.Name) {
-			return false
-		}
-	}
-	return carries(g.labels, a.Labels)
-}
-
 func (t *Table) groupFor(h *host) int32 {
 	mixed := none
 	for i, g := range t.groups {
@@ -151,18 +120,18 @@ func (t *Table) groupFor(h *host) int32 {
 		return mixed
 	}
 	g := newGroup(h.mode, h.own, h.labels, full, t.opts.Buckets)
-	if g.marks = ^uint64(0); !full {
-		g.stock, g.marks = h.stock(), marksOf(h.labels)
-		for _, name := range g.stock {
-			g.marks |= markOf(name)
-		}
+	if !full {
+		g.stock = h.stock()
 	}
+	at := int32(len(t.groups))
 	t.groups = append(t.groups, g)
-	return int32(len(t.groups) - 1)
+	t.peaks = append(t.peaks, peak{bucket: none, room: noRoom, most: noRoom})
+	t.kinds.add(at, g)
+	return at
 }
 
 // room is what this replica believes a host can still take, in whole MiB.
-func (h *host) room() int32 { return clampMiB(h.admittable.Sub(h.pending).FloorMiB()) }
+func (h *host) room() int32 { return clampMiB(int64(h.admittable) - h.pending) }
 
 func clampMiB(n int64) int32 { return int32(min(max(n, -1), mostMiB)) }
 
@@ -188,7 +157,7 @@ func (t *Table) bucketOf(h *host) int32 {
 	if t.opts.Strategy == Spread {
 		n = max(n, int64(len(t.replicas)))
 	}
-	s := gate.Score(t.opts.Weights, h.cpuFree-n*h.pendingCPU, h.free.Sub(h.pending.Scale(n, 1)), h.stream)
+	s := gate.Score(t.opts.Weights, int64(h.cpuFree)-n*h.pendingCPU, gate.FromMiB(int64(h.free)-n*h.pending), h.stream)
 	last := int64(t.opts.Buckets - 1)
 	b := min(max(t.step(s), 0), last)
 	if t.opts.Strategy == Pack {
@@ -220,15 +189,17 @@ func (t *Table) reindex(i int32) {
 	}
 	g, b := t.groups[s.group], t.bucketOf(h)
 	if s.indexed() && s.bucket == b {
-		g.heaps[b][s.pos].room = h.indexed()
+		s.room = h.indexed()
+		g.heaps[b][s.pos].room = s.room
 		t.fix(g.heaps[b], s.pos)
 	} else {
 		t.unindex(i)
-		s.bucket, s.pos = b, int32(len(g.heaps[b]))
-		g.heaps[b] = append(g.heaps[b], entry{room: h.indexed(), ref: i})
+		s.bucket, s.pos, s.room = b, int32(len(g.heaps[b])), h.indexed()
+		g.heaps[b] = append(g.heaps[b], entry{room: s.room, ref: i})
 		t.up(g.heaps[b], s.pos)
+		t.levels[side(g.own)].enter(b)
 	}
-	g.refresh(b)
+	t.refresh(s.group, b)
 }
 
 func (s *spot) indexed() bool { return s.group != none && s.bucket != none }
@@ -252,7 +223,8 @@ func (t *Table) unindex(i int32) {
 	}
 	g.heaps[b] = shrink(heap)
 	s.bucket = none
-	g.refresh(b)
+	t.levels[side(g.own)].leave(b)
+	t.refresh(s.group, b)
 }
 
 // shrink gives memory back, so that a fleet that drifts through the buckets leaves none behind.
@@ -263,21 +235,23 @@ func shrink(heap []entry) []entry {
 	return heap
 }
 
-// refresh brings the tree up to date with one heap.
-func (g *group) refresh(b int32) {
-	most := int32(noRoom)
-	if len(g.heaps[b]) > 0 {
+// refresh brings a group's tree and peak up to date with one heap.
+func (t *Table) refresh(k, b int32) {
+	g, p := t.groups[k], &t.peaks[k]
+	most, hosts := int32(noRoom), int32(len(g.heaps[b]))
+	if hosts > 0 {
 		most = g.heaps[b][0].room
 	}
 	g.climb(b, most)
+	p.most = g.best[1]
 	switch {
-	case most != noRoom && b >= g.top:
-		g.top, g.topRoom = b, most
-	case b == g.top: // it was emptied
-		g.top, g.topRoom = none, noRoom
-		if g.best[1] != noRoom {
-			g.top = g.descend(1, noRoom+1)
-			g.topRoom = g.best[g.buckets()+g.top]
+	case hosts > 0 && b >= p.bucket:
+		p.bucket, p.room, p.hosts = b, most, hosts
+	case b == p.bucket: // it was emptied
+		p.bucket, p.room, p.hosts = none, noRoom, 0
+		if p.most != noRoom {
+			p.bucket = g.descend(1, noRoom+1)
+			p.room, p.hosts = g.best[g.buckets()+p.bucket], int32(len(g.heaps[p.bucket]))
 		}
 	}
 }
@@ -297,9 +271,6 @@ func (g *group) buckets() int32 { return int32(len(g.heaps)) }
 // bestBucket is the highest bucket below a bound with a host of that room, or none.
 func (g *group) bestBucket(below, need int32) int32 {
 	i, buckets := int32(1), g.buckets()
-	if below > g.top && g.topRoom >= need {
-		return g.top // with many groups, only these two are read of most
-	}
 	if below < buckets {
 		i = g.leftOf(buckets+below, need)
 	} else if g.best[1] < need {

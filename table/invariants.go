@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/plimsoll-project/plimsoll/gate"
 )
 
 // CheckInvariants recomputes from the hosts and charges alone what the table keeps beside them.
@@ -59,20 +57,30 @@ func (t *Table) checkSpot(h *host, s *spot, i int32) error {
 	if b := t.bucketOf(h); s.bucket != b {
 		return fmt.Errorf("table: host %q is in bucket %d, its score says %d", h.id, s.bucket, b)
 	}
-	if e := g.heaps[s.bucket][s.pos]; e != (entry{room: h.indexed(), ref: i}) {
+	if e := g.heaps[s.bucket][s.pos]; e != (entry{room: h.indexed(), ref: i}) || s.room != e.room {
 		return fmt.Errorf("table: host %q has room %d, its entry says %v", h.id, h.indexed(), e)
 	}
 	return nil
 }
 
 func (t *Table) checkIndex() error {
-	total := 0
+	total, sides := 0, [2]levels{newLevels(t.opts.Buckets), newLevels(t.opts.Buckets)}
 	for k, g := range t.groups {
-		n, err := g.check()
+		n, err := g.check(t.peaks[k])
 		if err != nil {
 			return fmt.Errorf("table: group %d: %w", k, err)
 		}
+		for b, heap := range g.heaps {
+			for range heap {
+				sides[side(g.own)].enter(int32(b))
+			}
+		}
 		total += n
+	}
+	for i := range sides {
+		if l := &t.levels[i]; l.top != sides[i].top || !slices.Equal(l.hosts, sides[i].hosts) || !slices.Equal(l.some, sides[i].some) {
+			return fmt.Errorf("table: side %d has hosts up to bucket %d, counted up to %d", i, sides[i].top, l.top)
+		}
 	}
 	if total != t.counts[Candidate] {
 		return fmt.Errorf("table: %d entries for %d candidates", total, t.counts[Candidate])
@@ -80,14 +88,14 @@ func (t *Table) checkIndex() error {
 	return nil
 }
 
-// check counts a group's entries, and looks at its heaps and its tree.
-func (g *group) check() (total int, err error) {
-	buckets, top := len(g.heaps), none
+// check counts a group's entries, and looks at its heaps, its tree and its peak.
+func (g *group) check(remembered peak) (total int, err error) {
+	buckets, p := len(g.heaps), peak{bucket: none, room: noRoom, most: g.best[1]}
 	for b, heap := range g.heaps {
 		total += len(heap)
 		most := int32(noRoom)
 		if len(heap) > 0 {
-			top = int32(b)
+			p.bucket, p.room, p.hosts = int32(b), heap[0].room, int32(len(heap))
 		}
 		for i, e := range heap {
 			if i > 0 && e.room > heap[(i-1)/2].room {
@@ -99,8 +107,8 @@ func (g *group) check() (total int, err error) {
 			return 0, fmt.Errorf("bucket %d: most room is %d, the tree says %d", b, most, g.best[buckets+b])
 		}
 	}
-	if top != g.top || top != none && g.best[int32(buckets)+top] != g.topRoom {
-		return 0, fmt.Errorf("the highest bucket is %d, remembered %d with room %d", top, g.top, g.topRoom)
+	if p != remembered {
+		return 0, fmt.Errorf("the peak is %+v, remembered %+v", p, remembered)
 	}
 	for i := 1; i < buckets; i++ {
 		if g.best[i] != max(g.best[2*i], g.best[2*i+1]) {
@@ -131,7 +139,7 @@ func (t *Table) checkOrder() error {
 
 func (t *Table) checkCharges() error {
 	type sums struct {
-		need gate.Bytes
+		need int64
 		cpu  int64
 		dims int64 // all of them together
 	}
@@ -139,7 +147,7 @@ func (t *Table) checkCharges() error {
 	for i := range t.charges {
 		if c := &t.charges[i]; c.open {
 			s := byHost[c.host]
-			byHost[c.host] = sums{s.need.Add(c.need), s.cpu + c.cpu, s.dims + t.declared(c)}
+			byHost[c.host] = sums{s.need + c.need, s.cpu + c.cpu, s.dims + t.declared(c)}
 			open++
 		}
 	}

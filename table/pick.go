@@ -38,19 +38,14 @@ type query struct {
 	need [2]int32 // by mode, whole MiB
 	rand uint64
 
-	marks   uint64 // of the labels and dimensions that it wants
-	lenient bool   // hosts in quarantine may be asked, too
-	cohort  Cohort // while its rule holds
-	looks   int    // hosts that may still be passed over for it
+	kinds   groupSet // groups that may take it
+	lenient bool     // hosts in quarantine may be asked, too
+	cohort  Cohort   // while its rule holds
+	looks   int      // hosts that may still be passed over for it
 }
 
-func newQuery(a *gate.Ask, o *PickOptions) query {
-	q := query{ask: a, opts: o, rand: o.Rand, marks: marksOf(a.Labels)}
-	for _, d := range a.Dims {
-		if d.N > 0 && d.Name != gate.SandboxDim {
-			q.marks |= markOf(d.Name)
-		}
-	}
+func (t *Table) newQuery(a *gate.Ask, o *PickOptions) query {
+	q := query{ask: a, opts: o, rand: o.Rand, kinds: t.kinds.taking(a)}
 	q.need[gate.Committed] = needMiB(a, gate.Committed)
 	q.need[gate.WorkingSet] = q.need[gate.Committed]
 	if !a.Stateful {
@@ -83,7 +78,7 @@ func (q *query) below(n int) int {
 // Explain says why.
 func (t *Table) Pick(now time.Duration, a *gate.Ask, o *PickOptions) (Choice, bool) {
 	t.advance(now)
-	q := newQuery(a, o)
+	q := t.newQuery(a, o)
 	if o.Require != "" {
 		q.lenient = o.Gross
 		return t.pickNamed(o.Require, &q)
@@ -106,9 +101,11 @@ func (t *Table) Pick(now time.Duration, a *gate.Ask, o *PickOptions) (Choice, bo
 
 // best returns the host that is preferred, if it takes the ask, or else the best that does.
 func (t *Table) best(q *query) int32 {
-	if i, ok := t.byID[q.opts.Prefer]; ok && q.opts.Prefer != "" {
-		if why, _ := t.judge(i, q); why == Candidate && !t.hasShare(i, q) {
-			return i
+	if q.opts.Prefer != "" {
+		if i, ok := t.byID[q.opts.Prefer]; ok {
+			if why, _ := t.judge(i, q); why == Candidate && !t.hasShare(i, q) {
+				return i
+			}
 		}
 	}
 	return t.search(q)
@@ -159,96 +156,6 @@ func (t *Table) choice(i int32, q *query) Choice {
 	return Choice{Host: h.id, Ref: Ref{index: i, gen: h.gen}, Need: gate.FromMiB(int64(q.need[h.mode]))}
 }
 
-// find goes down the buckets from below the upper bound to the lower one, all groups of one
-// side abreast, until a host takes the ask, and returns it and its bucket.
-func (t *Table) find(q *query, side who, from, below int32) (found, bucket int32) {
-	var at [maxGroups]int32 // each group's best bucket that may still have a host
-	for i, g := range t.groups {
-		at[i] = none
-		if side.has(g.own) && g.mayTake(q) {
-			at[i] = g.bestBucket(min(below, g.buckets()), q.need[g.mode])
-		}
-	}
-	for {
-		i := t.lead(at[:len(t.groups)], q)
-		if i < 0 || at[i] < from {
-			return none, none
-		}
-		g := t.groups[i]
-		if found := t.sample(g, g.heaps[at[i]], q); found != none {
-			return found, at[i]
-		}
-		at[i] = g.bestBucket(at[i], q.need[g.mode])
-	}
-}
-
-// lead returns the group with the highest bucket; among equals, at random by their hosts.
-func (t *Table) lead(at []int32, q *query) int {
-	top, lead, hosts, equals := none, -1, 0, 0
-	for i, b := range at {
-		if b == none || b < top {
-			continue
-		}
-		if b > top {
-			top, lead, hosts, equals = b, i, 0, 0
-		}
-		equals++
-		hosts += len(t.groups[i].heaps[b])
-	}
-	if equals < 2 {
-		return lead
-	}
-	n := q.below(hosts)
-	for i, b := range at {
-		if b == top {
-			if n -= len(t.groups[i].heaps[b]); n < 0 {
-				return i
-			}
-		}
-	}
-	return lead
-}
-
-// sample returns a host of one heap that takes the ask: by a few random probes, else by a walk.
-func (t *Table) sample(g *group, heap []entry, q *query) int32 {
-	need := q.need[g.mode]
-	for range min(len(heap)-1, 4) {
-		e := heap[q.below(len(heap))]
-		if e.room >= need && t.takes(g, e.ref, q) {
-			return e.ref
-		}
-	}
-	return t.walk(g, heap, 0, q)
-}
-
-// walk tries an entry's children in random order, then the entry: a heap has no room below one
-// that has too little, so each host that it looks at has the memory.
-func (t *Table) walk(g *group, heap []entry, i int, q *query) int32 {
-	if i >= len(heap) || heap[i].room < q.need[g.mode] {
-		return none
-	}
-	side := int(q.next() & 1)
-	for _, child := range [2]int{2*i + 1 + side, 2*i + 2 - side} {
-		if found := t.walk(g, heap, child, q); found != none {
-			return found
-		}
-	}
-	if t.takes(g, heap[i].ref, q) {
-		return heap[i].ref
-	}
-	return none
-}
-
-// takes asks a candidate with enough memory for the rest.
-func (t *Table) takes(g *group, i int32, q *query) bool {
-	if len(q.opts.Exclude) > 0 || len(q.ask.Dims) > 0 || g.mixed || t.slotted {
-		if why, _ := t.judge(i, q); why != Candidate {
-			return false
-		}
-	}
-	return !t.hasShare(i, q)
-}
-
 // judge says why a host cannot take the ask, Candidate if it can: the first reason in the order
 // of the list.
 func (t *Table) judge(i int32, q *query) (Reason, string) {
@@ -256,29 +163,55 @@ func (t *Table) judge(i int32, q *query) (Reason, string) {
 	switch {
 	case h.standing != Candidate && !(h.standing == Quarantined && t.askable(i, q)):
 		return h.standing, ""
-	case len(q.opts.Exclude) > 0 && slices.Contains(q.opts.Exclude, h.id):
+	case h.among(q.opts.Exclude):
 		return Excluded, ""
 	case !carries(h.labels, q.ask.Labels):
 		return Labels, ""
 	case h.roomFor(q) < q.need[h.mode]:
 		return NoRoom, ""
 	}
-	for _, want := range q.ask.Dims {
-		if !h.has(want, q) {
-			return Dimension, want.Name
+	if name, lacks := t.lacks(h, q); lacks {
+		return Dimension, name
+	}
+	return Candidate, ""
+}
+
+// lacks names the first dimension of which a host has too little left for the ask.
+func (t *Table) lacks(h *host, q *query) (string, bool) {
+	for i := range q.ask.Dims {
+		if want := &q.ask.Dims[i]; !h.has(want, q) {
+			return want.Name, true
 		}
 	}
 	if t.slotted && !h.hasSlot(q) {
-		return Dimension, gate.SandboxDim
+		return gate.SandboxDim, true
 	}
-	return Candidate, ""
+	return "", false
+}
+
+// among says whether a host's id is one of these.
+func (h *host) among(ids []string) bool {
+	for _, id := range ids {
+		if printOf(id) == h.print && id == h.id {
+			return true
+		}
+	}
+	return false
+}
+
+// printOf is what an id ends in.
+func printOf(id string) (print uint32) {
+	for i := max(len(id)-4, 0); i < len(id); i++ {
+		print = print<<8 | uint32(id[i])
+	}
+	return print
 }
 
 // hasSlot says whether a host that declares sandbox slots has those that the ask takes.
 func (h *host) hasSlot(q *query) bool {
 	for i := range h.dims {
 		if d := &h.dims[i]; d.name == gate.SandboxDim {
-			return d.left(q) >= q.ask.Takes(gate.SandboxDim)
+			return d.left(q) >= takes(q.ask.Dims, gate.SandboxDim)
 		}
 	}
 	return true
@@ -287,7 +220,7 @@ func (h *host) hasSlot(q *query) bool {
 // roomFor is the room for one ask: net of this replica's unanswered reserves, or gross.
 func (h *host) roomFor(q *query) int32 {
 	if q.opts.Gross {
-		return clampMiB(h.admittable.FloorMiB())
+		return clampMiB(int64(h.admittable))
 	}
 	return h.room()
 }
@@ -301,7 +234,7 @@ func (d *dim) left(q *query) int64 {
 
 // has says whether a host has an amount of a dimension left. One that it does not declare it
 // does not have.
-func (h *host) has(want gate.Dim, q *query) bool {
+func (h *host) has(want *gate.Dim, q *query) bool {
 	for i := range h.dims {
 		if d := &h.dims[i]; d.name == want.Name {
 			return want.N >= 0 && d.left(q) >= want.N

@@ -59,8 +59,8 @@ func TestHostsWithoutADimensionAreNotInTheWay(t *testing.T) {
 	if _, ok := tb.Pick(0, &a, &PickOptions{}); ok {
 		t.Error("a third of two")
 	}
-	for _, g := range tb.groups { // what a pick would look at
-		if q := newQuery(&a, &PickOptions{}); !g.mayTake(&q) {
+	for k, g := range tb.groups { // what a pick would look at
+		if q := tb.newQuery(&a, &PickOptions{}); !q.kinds.has(int32(k)) {
 			continue
 		}
 		for b, heap := range g.heaps {

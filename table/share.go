@@ -136,7 +136,13 @@ const (
 	others
 )
 
-func (w who) has(own bool) bool { return w == anybody || own == (w == ownShare) }
+// side is a side's index.
+func side(own bool) int {
+	if own {
+		return 1
+	}
+	return 0
+}
 
 // search returns the host that the pick's rule says: one of the own share, from its best bucket,
 // unless another's host is better by more than a bucket and one such sandbox; then any host of

@@ -101,7 +101,11 @@ type Table struct {
 	spare []int32 // refs of forgotten hosts, to be used again
 
 	groups  []*group
-	oldest  int32 // hosts heard, by the time of their word: the next to fall silent
+	peaks   []peak           // of the same index as groups
+	kinds   kinds            // which groups may take an ask
+	levels  [2]levels        // of the others' hosts, and of the own
+	next    [maxGroups]int32 // the bucket that the search under way looks at next in each group
+	oldest  int32            // hosts heard, by the time of their word: the next to fall silent
 	newest  int32
 	counts  [reasons]int // registered hosts by standing; counts[Candidate] are indexed
 	charges []charge
@@ -117,7 +121,8 @@ type Table struct {
 	waiting []int32           // hosts whose quarantine ends by itself
 	wake    time.Duration     // when the first of them does, unless it was lifted
 
-	slotted bool // some host has declared sandbox slots, of which every ask takes one
+	names   map[string]string // dimension -> the same, one string for all hosts
+	slotted bool              // some host has declared sandbox slots, of which every ask takes one
 }
 
 // Stats count what happened to the reports.
@@ -127,35 +132,40 @@ type Stats struct {
 	Invalid uint64 // they could not be true
 }
 
-// host is one registered host. Its amounts are as its agent said, not net of charges.
+// host is one registered host. Its amounts are as its agent said, not net of charges. What a
+// pick and a charge read and write is its first line of the processor's cache, what they tell
+// the second: a fleet's hosts are not in the cache, and the time of a pick is that of reading them.
 type host struct {
-	id   string
-	gen  uint32 // rises when the place is used for another host
-	live bool
-	own  bool // of this replica's share
+	admittable, free int32  // whole MiB, rounded down
+	cpuFree          int32  // milli
+	gen              uint32 // rises when the place is used for another host
+	print            uint32 // of the id, so that it need not be read to see that it is another
+	standing         Reason
+	mode             gate.Mode
+	stream           bool
+	own              bool  // of this replica's share
+	pending          int64 // Σ needs of this replica's unanswered reserves, MiB
+	pendingCPU       int64
+	dims             []dim
 
-	heard                 bool // since this table began
-	standing              Reason
-	word                  Reason // the standing by its own word alone, and the operator's
-	intake                Intake // its own word
-	muted                 bool   // it cannot be asked now, whatever it said; see Mute
-	ordered               Intake // the operator's, which stands above it
-	mode                  gate.Mode
-	stream                bool
-	setAside              bool // memory, for a waiter
+	id     string
+	labels []gate.Label // sorted; a group's own, or the host's in a mixed group
+	limits []gate.Dim   // of the dimensions, for Feasible
+
 	incarnation, sequence int64
 	receivedAt            time.Duration
 	spokeAt               time.Duration // when it last said this, or the same again
-	prev, next            int32         // in the order of receivedAt
+	maxAsk                gate.Bytes
+	prev, next            int32 // in the order of receivedAt
 
-	admittable, free, maxAsk gate.Bytes
-	cpuFree                  int64
-	labels                   []gate.Label // sorted; a group's own, or the host's in a mixed group
-	dims                     []dim
-	limits                   []gate.Dim // of the dimensions, for Feasible
-
-	pending    gate.Bytes // Σ needs of this replica's unanswered reserves
-	pendingCPU int64
+	live     bool
+	heard    bool   // since this table began
+	word     Reason // the standing by its own word alone, and the operator's
+	intake   Intake // its own word
+	muted    bool   // it cannot be asked now, whatever it said; see Mute
+	ordered  Intake // the operator's, which stands above it
+	setAside bool   // memory, for a waiter
+	_        [8]byte
 }
 
 // dim is what a host has left of one hard dimension.
@@ -172,9 +182,12 @@ type Ref struct {
 
 // New makes an empty table: nobody is a candidate before it was heard.
 func New(o Options) *Table {
+	o = o.withDefaults()
 	return &Table{
-		opts: o.withDefaults(), byID: map[string]int32{}, oldest: none, newest: none,
+		opts: o, byID: map[string]int32{}, oldest: none, newest: none,
+		kinds: newKinds(), levels: [2]levels{newLevels(o.Buckets), newLevels(o.Buckets)},
 		cohorts: cohorts{at: map[placeOf]int32{}, full: map[Cohort]int32{}}, records: map[int32]*record{},
+		names: map[string]string{},
 	}
 }
 
@@ -195,7 +208,7 @@ func (t *Table) Lookup(id string) (Ref, bool) {
 
 // at returns the host of a ref, nil if it was forgotten.
 func (t *Table) at(r Ref) *host {
-	if r.index < 0 || int(r.index) >= len(t.hosts) || t.hosts[r.index].gen != r.gen || !t.hosts[r.index].live {
+	if r.index < 0 || int(r.index) >= len(t.hosts) || t.hosts[r.index].gen != r.gen {
 		return nil
 	}
 	return &t.hosts[r.index]
@@ -255,7 +268,7 @@ func (t *Table) add(id string) int32 {
 		t.spots = append(t.spots, spot{group: none, bucket: none})
 	}
 	h := &t.hosts[i]
-	*h = host{id: id, gen: h.gen, live: true, own: t.ownsNew(id), standing: Unheard, word: Unheard, prev: none, next: none}
+	*h = host{id: id, print: printOf(id), gen: h.gen, live: true, own: t.ownsNew(id), standing: Unheard, word: Unheard, prev: none, next: none}
 	t.counts[Unheard]++
 	t.byID[id] = i
 	t.uneven = true

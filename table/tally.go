@@ -78,7 +78,7 @@ func (y *Tally) Map() map[string]int {
 // no id is wanted and the ask is of memory alone it reads a few counters; else all hosts.
 func (t *Table) Explain(now time.Duration, a *gate.Ask, o *PickOptions, ids int) Tally {
 	t.advance(now)
-	q := newQuery(a, o)
+	q := t.newQuery(a, o)
 	q.lenient = o.Gross
 	if o.Require != "" {
 		var y Tally
@@ -172,7 +172,7 @@ func (h *host) most(name string) int64 {
 // not have arrived yet.
 func (t *Table) Promising(now time.Duration, a *gate.Ask, o *PickOptions, dst []Choice, n int) []Choice {
 	t.advance(now)
-	q, start := newQuery(a, o), len(dst)
+	q, start := t.newQuery(a, o), len(dst)
 	q.lenient = true
 	for i := range t.hosts {
 		if !t.hosts[i].live {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
@@ -53,6 +54,8 @@ const (
 	maxCPUMilli = 1 << 30
 	maxDim      = int64(1) << 53
 )
+
+const mostNames = 1024 // of dimensions that are kept once for all hosts
 
 // check refuses a report that cannot be true. A nonsense value often makes the best score.
 func (v *Verdict) check() error {
@@ -129,12 +132,13 @@ func standingOf(i Intake, invalid error) Reason {
 func (t *Table) take(i int32, v *Verdict) {
 	h := &t.hosts[i]
 	h.intake, h.mode, h.stream, h.setAside = v.Intake, v.Mode, v.StreamRestore, v.Standing
-	h.admittable, h.free, h.maxAsk, h.cpuFree = v.Admittable, v.Free, v.MaxAsk, v.CPUFreeMilli
+	h.admittable, h.free = int32(v.Admittable.FloorMiB()), int32(v.Free.FloorMiB())
+	h.maxAsk, h.cpuFree = v.MaxAsk, int32(v.CPUFreeMilli)
 	h.limits = append(h.limits[:0], v.Limits...)
 	if !h.declares(v.Dims) {
 		h.dims = h.dims[:0]
 		for _, d := range v.Dims {
-			h.dims = append(h.dims, dim{name: d.Name})
+			h.dims = append(h.dims, dim{name: t.nameOf(d.Name)})
 		}
 		t.recountDims(i)
 	}
@@ -142,6 +146,17 @@ func (t *Table) take(i int32, v *Verdict) {
 		h.dims[k].free = d.N
 		t.slotted = t.slotted || d.Name == gate.SandboxDim
 	}
+}
+
+// nameOf returns the one string that all hosts name a dimension by: it stays in the cache.
+func (t *Table) nameOf(dim string) string {
+	name, known := t.names[dim]
+	if !known {
+		if name = strings.Clone(dim); len(t.names) < mostNames {
+			t.names[name] = name
+		}
+	}
+	return name
 }
 
 // declares says whether a host's dimensions are these, in this order, as they nearly always are.
