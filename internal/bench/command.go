@@ -140,6 +140,7 @@ With --rate calls are due at fixed instants, and their times count from there.`,
 			if f, ok := c.ErrOrStderr().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 				o.Progress = f
 			}
+			cli.RoomyHeap() // as plimsoll server has it
 			r, err := Admit(ctx, o)
 			return show(c, r, err)
 		},

@@ -103,7 +103,10 @@ the ticket keys (keys: FILE, the same everywhere) and each has a data directory 
 The schema is made and changed by plimsoll store migrate alone.
 
 While the store cannot be reached it answers 503 unavailable and tries on; /healthz says
-that it lives and /readyz that it is not ready. A host section of the file is passed over.`,
+that it lives and /readyz that it is not ready. A host section of the file is passed over.
+
+Its heap may grow to four times what lives in it before it is collected; GOGC and GOMEMLIMIT
+say otherwise.`,
 		Example: `  plimsoll store migrate --config plimsoll.yaml
   plimsoll keyring create --keys /etc/plimsoll/keys.json
   plimsoll server --config plimsoll.yaml
@@ -118,6 +121,7 @@ that it lives and /readyz that it is not ready. A host section of the file is pa
 				return err
 			}
 			o.File.Local.Host = nil
+			cli.RoomyHeap()
 			return Run(c.Context(), o)
 		},
 	}
