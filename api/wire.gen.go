@@ -85,6 +85,27 @@ func (e ChargeMode) Valid() bool {
 	}
 }
 
+// Defines values for ComparedKind.
+const (
+	ComparedKindPrevented ComparedKind = "prevented"
+	ComparedKindWrongNo   ComparedKind = "wrong_no"
+	ComparedKindWrongYes  ComparedKind = "wrong_yes"
+)
+
+// Valid indicates whether the value is a known member of the ComparedKind enum.
+func (e ComparedKind) Valid() bool {
+	switch e {
+	case ComparedKindPrevented:
+		return true
+	case ComparedKindWrongNo:
+		return true
+	case ComparedKindWrongYes:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Enforcement.
 const (
 	EnforcementEnforce Enforcement = "enforce"
@@ -783,7 +804,11 @@ type ComparedDecision struct {
 	Host          string `json:"host"`
 	Intake        string `json:"intake"`
 	Key           string `json:"key"`
-	NeedMB        int64  `json:"need_mb"`
+
+	// Kind `wrong_yes`: ours, which failed. `wrong_no`: ours, and it fitted. `prevented`: theirs, which failed
+	// and ours would not have been.
+	Kind   ComparedKind `json:"kind"`
+	NeedMB int64        `json:"need_mb"`
 
 	// Outcome What came of a yes. `fitted`: it booted and had its memory. `failed`: it did not boot, or was moved
 	// away, for want of room. `oom`: the kernel, or the host, killed it or another for memory.
@@ -804,6 +829,10 @@ type ComparedDecision struct {
 	// WhyNot Why we would have said no, in a word.
 	WhyNot string `json:"why_not,omitempty"`
 }
+
+// ComparedKind `wrong_yes`: ours, which failed. `wrong_no`: ours, and it fitted. `prevented`: theirs, which failed
+// and ours would not have been.
+type ComparedKind string
 
 // Comparison defines model for Comparison.
 type Comparison struct {

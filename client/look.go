@@ -76,14 +76,19 @@ func (c *Client) Admittable(ctx context.Context, class string) (*api.AdmittableL
 }
 
 // Observe tells what another scheduler decided, and later what came of it, to be compared with
-// what Plimsoll would have said. Tell it all to one replica.
+// what Plimsoll would have said. To tell the same again counts nothing twice.
 func (c *Client) Observe(ctx context.Context, seen ...api.Observation) (*api.ObservationsTaken, error) {
 	return send[api.ObservationsTaken](ctx, c, http.MethodPost, "/v1/observations", api.ObservationBatch{Observations: seen})
 }
 
-// Comparison reads what came of that, at the replica that was told.
+// Comparison reads what came of that, told to whichever replica.
 func (c *Client) Comparison(ctx context.Context) (*api.Comparison, error) {
 	return get[api.Comparison](ctx, c, "/v1/observations", nil)
+}
+
+// ResetComparison forgets what was told so far, and begins anew.
+func (c *Client) ResetComparison(ctx context.Context) (*api.Comparison, error) {
+	return send[api.Comparison](ctx, c, http.MethodDelete, "/v1/observations", nil)
 }
 
 // Pools lists the pools with their caps and who holds their slots.

@@ -63,8 +63,8 @@ func (a *app) shadowCommand() *cobra.Command {
 		Short: "Compare another scheduler's decisions with what Plimsoll would have said",
 		Long: `Compares another scheduler's decisions with what Plimsoll would have said of the same host at
 the same time, by what it had heard by then. Nothing is reserved, refused or placed.`,
-		Example: "  plimsoll shadow tell decisions.json\n  plimsoll shadow report",
-	}, a.shadowTell(), a.shadowReport())
+		Example: "  plimsoll shadow tell decisions.json\n  plimsoll shadow report\n  plimsoll shadow reset",
+	}, a.shadowTell(), a.shadowReport(), a.shadowReset())
 }
 
 func (a *app) shadowTell() *cobra.Command {
@@ -135,8 +135,8 @@ func (a *app) shadowReport() *cobra.Command {
 	return &cobra.Command{
 		Use:   "report",
 		Short: "Show the table of two by two, with its wrong yeses and wrong noes",
-		Long: `Shows how another scheduler's decisions compare with what Plimsoll would have said, at the
-replica that was told of them:
+		Long: `Shows how another scheduler's decisions compare with what Plimsoll would have said, of all
+that any replica was told:
 
   wrong yes   Plimsoll would have admitted it, and it failed or ran out of memory
   wrong no    Plimsoll would have refused it, and it fitted
@@ -159,6 +159,32 @@ operator.`,
 				return writeJSON(a.stdout, r)
 			}
 			return drawComparison(a.stdout, r, time.Now())
+		},
+	}
+}
+
+func (a *app) shadowReset() *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset",
+		Short: "Begin the comparison anew",
+		Long: `Forgets what was compared so far, at every replica: say it after a change of the reserves
+or the headroom that is to be judged by itself. Written into the audit. Needs the role operator.`,
+		Example: "  plimsoll shadow report -o json > before.json\n  plimsoll shadow reset",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, _, err := a.connect()
+			if err != nil {
+				return err
+			}
+			r, err := c.ResetComparison(cmd.Context())
+			switch {
+			case err != nil:
+				return err
+			case a.json():
+				return writeJSON(a.stdout, r)
+			}
+			_, err = fmt.Fprintln(a.stdout, "begun anew: nothing is compared yet")
+			return err
 		},
 	}
 }
@@ -210,7 +236,7 @@ func cellOf(r *api.Comparison, they, we api.YesNo) api.ComparisonCell {
 }
 
 func exampleTable(list []api.ComparedDecision) *table {
-	t := newTable("KEY", "HOST", "THEY", "WE", "CAME OF IT", ">NEED", ">ADMITTABLE", ">SET ASIDE", ">HEARD BEFORE")
+	t := newTable("WHAT", "KEY", "HOST", "WE", "CAME OF IT", ">NEED", ">ADMITTABLE", ">SET ASIDE", ">HEARD BEFORE")
 	for i, e := range list {
 		if i == mostShown {
 			t.note(grouped(int64(len(list)-i)) + " more: -o json")
@@ -220,7 +246,7 @@ func exampleTable(list []api.ComparedDecision) *table {
 		if e.WhyNot != "" {
 			we += ", " + e.WhyNot
 		}
-		t.row(short(e.Key, 20), short(e.Host, 20), string(e.They), we, string(e.Outcome),
+		t.row(strings.ReplaceAll(string(e.Kind), "_", " "), short(e.Key, 20), short(e.Host, 20), we, string(e.Outcome),
 			grouped(e.NeedMB), grouped(e.AdmittableMB), grouped(e.SetAsideMB), span(e.HeardMSBefore))
 	}
 	return t

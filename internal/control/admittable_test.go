@@ -18,7 +18,7 @@ func TestAdmittableAges(t *testing.T) {
 		}
 		observe := func(key string, ago time.Duration) {
 			mb, at := int64(1024), time.Now().Add(-ago)
-			taken, err := r.g.Observe(alice, api.ObservationBatch{Observations: []api.Observation{
+			taken, err := r.g.Observe(t.Context(), alice, api.ObservationBatch{Observations: []api.Observation{
 				{Key: key, Host: "h1", Decision: api.YesNoYes, MemoryMB: &mb, At: &at, Outcome: api.OutcomeFitted},
 			}})
 			if err != nil || taken.Judged != 1 {
@@ -36,8 +36,8 @@ func TestAdmittableAges(t *testing.T) {
 		}
 		observe("late", 0)
 		observe("then", 40*time.Second)
-		c := r.g.Comparison()
-		if c.WrongNo != 1 || c.Decisions != 3 || c.Examples[0].Key != "late" || c.Examples[0].WhyNot != "silent" {
+		c, err := r.g.Comparison(t.Context(), alice)
+		if err != nil || c.WrongNo != 1 || c.Decisions != 3 || c.Examples[0].Key != "late" || c.Examples[0].WhyNot != "silent" || c.Examples[0].Kind != api.ComparedKindWrongNo {
 			t.Errorf("%+v", c)
 		}
 	})

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,8 +18,7 @@ import (
 // them: nobody else pays for that.
 type past struct {
 	mu    sync.Mutex // guards what follows
-	book  *hindsight.Book
-	since time.Time
+	words *hindsight.Past
 }
 
 // MostObservations is how many one report may hold.
@@ -33,30 +34,37 @@ const (
 func (p *past) remember(now time.Duration, v *table.Verdict) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.book != nil {
-		p.book.Hear(now, *v)
+	if p.words != nil {
+		p.words.Hear(now, *v)
 	}
+}
+
+// at is the newest word of a host that had been heard at a time; nil: there was none.
+func (p *past) at(host string, at time.Duration) *hindsight.Word {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.words.At(host, at)
 }
 
 // begin has words kept from now on; the newest of each host is the first.
 func (g *Gateway) begin() {
 	g.past.mu.Lock()
 	defer g.past.mu.Unlock()
-	if g.past.book != nil {
+	if g.past.words != nil {
 		return
 	}
-	g.past.book, g.past.since = hindsight.New(g.Table), g.Wall().UTC()
+	g.past.words = hindsight.NewPast()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, a := range g.hosts {
 		if a.heard {
-			g.past.book.Hear(a.heardAt, tableVerdict(a.verdict))
+			g.past.words.Hear(a.heardAt, tableVerdict(a.verdict))
 		}
 	}
 }
 
 // Observe takes decisions of another scheduler, and what came of them.
-func (g *Gateway) Observe(who *config.Consumer, q api.ObservationBatch) (api.ObservationsTaken, error) {
+func (g *Gateway) Observe(ctx context.Context, who *config.Consumer, q api.ObservationBatch) (api.ObservationsTaken, error) {
 	if n := len(q.Observations); n == 0 || n > MostObservations {
 		return api.ObservationsTaken{}, api.Refuse(api.InvalidRequest, "observations: %d of them; send 1 to %d", n, MostObservations)
 	}
@@ -67,17 +75,38 @@ func (g *Gateway) Observe(who *config.Consumer, q api.ObservationBatch) (api.Obs
 	}
 	g.begin()
 	out := api.ObservationsTaken{Refused: []api.ObservationRefused{}}
+	refuse := func(i int, err error) {
+		out.Refused = append(out.Refused, api.ObservationRefused{Index: int64(i), Why: detailOf(err)})
+	}
+	var told []hindsight.Told
+	var index []int // of told, in the report
 	for i := range q.Observations {
-		judged, err := g.observation(who, &q.Observations[i])
+		one, err := g.observation(who, &q.Observations[i])
 		if err != nil {
-			out.Refused = append(out.Refused, api.ObservationRefused{Index: int64(i), Why: detailOf(err)})
+			refuse(i, err)
+			continue
+		}
+		told, index = append(told, one), append(index, i)
+	}
+	if len(told) == 0 {
+		return out, nil
+	}
+	answers, err := g.Store.Compare(ctx, g.Table, told)
+	if err != nil {
+		g.Log.Warn("observations not kept", "err", err)
+		return out, g.Refused(api.Refuse(api.Unavailable, "the store did not answer; tell the same again, which counts nothing twice"), who)
+	}
+	for i, a := range answers {
+		if a.Err != nil {
+			refuse(index[i], a.Err)
 			continue
 		}
 		out.Taken++
-		if judged {
+		if a.Judged {
 			out.Judged++
 		}
 	}
+	slices.SortFunc(out.Refused, func(a, b api.ObservationRefused) int { return int(a.Index - b.Index) })
 	return out, nil
 }
 
@@ -119,50 +148,43 @@ func detailOf(err error) string {
 	return err.Error()
 }
 
-func (g *Gateway) observation(who *config.Consumer, o *api.Observation) (judged bool, err error) {
-	id := hindsight.ID{Consumer: who.Name, Key: o.Key, Host: o.Host}
+// observation reads one of a report.
+func (g *Gateway) observation(who *config.Consumer, o *api.Observation) (hindsight.Told, error) {
+	told := hindsight.Told{ID: hindsight.ID{Consumer: who.Name, Key: o.Key, Host: o.Host}, Outcome: outcomeOf[o.Outcome]}
 	switch {
 	case o.Decision == "" && o.Outcome == "":
-		return false, api.Refuse(api.InvalidRequest, "say a decision, or an outcome, or both")
+		return told, api.Refuse(api.InvalidRequest, "say a decision, or an outcome, or both")
 	case o.Decision == "" && (o.At != nil || o.Class != "" || o.MemoryMB != nil || o.CPU != nil || o.Stateful || len(o.Labels) > 0):
-		return false, api.Refuse(api.InvalidRequest, "at, class, memory_mb, cpu, stateful and labels belong to a decision")
+		return told, api.Refuse(api.InvalidRequest, "at, class, memory_mb, cpu, stateful and labels belong to a decision")
 	case o.Decision == api.YesNoNo && o.Outcome != "":
-		return false, api.Refuse(api.InvalidRequest, "outcome: %s", hindsight.ErrNoYes)
+		return told, api.Refuse(api.InvalidRequest, "outcome: %s", hindsight.ErrNoYes)
+	case o.Decision == "":
+		return told, nil
 	}
-	if o.Decision != "" {
-		if judged, err = g.decision(id, o); err != nil || !judged {
-			return judged, err
-		}
-	}
-	if o.Outcome == "" {
-		return judged, nil
-	}
-	g.past.mu.Lock()
-	defer g.past.mu.Unlock()
-	return judged, g.past.book.End(id, outcomeOf[o.Outcome])
+	d, err := g.decision(o)
+	told.Decision = &d
+	return told, err
 }
 
 var outcomeOf = map[api.Outcome]hindsight.Outcome{
 	api.OutcomeFitted: hindsight.Fitted, api.OutcomeFailed: hindsight.Failed, api.OutcomeOom: hindsight.OOM,
 }
 
-func (g *Gateway) decision(id hindsight.ID, o *api.Observation) (judged bool, err error) {
-	ask, err := g.askObserved(o)
-	if err != nil {
-		return false, err
+// decision reads a decision, and finds what had been heard of the host when it was made.
+func (g *Gateway) decision(o *api.Observation) (d hindsight.Decision, err error) {
+	if d.Ask, err = g.askObserved(o); err != nil {
+		return d, err
 	}
-	now := g.Now()
-	d := hindsight.Decision{ID: id, Class: o.Class, Ask: ask, Yes: o.Decision == api.YesNoYes, At: now}
+	d.Class, d.Yes = o.Class, o.Decision == api.YesNoYes
 	if o.At != nil {
 		age := g.Wall().Sub(*o.At)
 		if age < -aheadMost || age > behindMost {
-			return false, api.Refuse(api.InvalidRequest, "at: %s is not within the last hour by this replica's clock", o.At.UTC().Format(time.RFC3339))
+			return d, api.Refuse(api.InvalidRequest, "at: %s is not within the last hour by this replica's clock", o.At.UTC().Format(time.RFC3339))
 		}
-		d.At = now - max(age, 0)
+		d.Age = max(age, 0)
 	}
-	g.past.mu.Lock()
-	defer g.past.mu.Unlock()
-	return g.past.book.Decide(d)
+	d.Word = g.past.at(o.Host, g.Now()-d.Age)
+	return d, nil
 }
 
 // askObserved is what was decided about: one of a class, or of a size.
@@ -194,34 +216,48 @@ func (g *Gateway) askObserved(o *api.Observation) (gate.Ask, error) {
 	return ask, err
 }
 
-// Comparison is what is known of another scheduler's decisions beside ours.
-func (g *Gateway) Comparison() api.Comparison {
-	g.past.mu.Lock()
-	defer g.past.mu.Unlock()
+// Comparison is what is known of another scheduler's decisions beside ours, told to whichever replica.
+func (g *Gateway) Comparison(ctx context.Context, who *config.Consumer) (api.Comparison, error) {
+	t, err := g.Store.Compared(ctx)
+	if err != nil {
+		g.Log.Warn("comparison not read", "err", err)
+		return api.Comparison{}, g.Refused(api.Refuse(api.Unavailable, "the store could not be read"), who)
+	}
+	return g.comparison(&t), nil
+}
+
+func (g *Gateway) comparison(t *hindsight.Tally) api.Comparison {
 	out := api.Comparison{Since: g.Wall().UTC(), Cells: []api.ComparisonCell{}, Examples: []api.ComparedDecision{}}
-	c := hindsight.New(g.Table).Compare()
-	if g.past.book != nil {
-		c, out.Since = g.past.book.Compare(), g.past.since
+	if t.Since != 0 {
+		out.Since = t.Since.Wall()
 	}
 	for _, they := range []int{1, 0} {
 		for _, we := range []int{1, 0} {
-			cell := c.Cells[they][we]
+			cell := t.Cells[they][we]
 			out.Cells = append(out.Cells, api.ComparisonCell{
 				They: yesNo(they == 1), We: yesNo(we == 1), Decisions: cell.Total(),
 				Fitted: cell[hindsight.Fitted], Failed: cell[hindsight.Failed], Oom: cell[hindsight.OOM],
 			})
 		}
 	}
-	out.Decisions, out.Unjudged, out.Late = c.Decisions(), c.Unjudged, c.Late
-	out.WrongYes, out.WrongNo, out.Prevented = c.Count(hindsight.WrongYes), c.Count(hindsight.WrongNo), c.Count(hindsight.Prevented)
-	out.TheirWrongYes, out.Conclusions = out.WrongYes+out.Prevented, c.Conclusions()
-	now, wall := g.Now(), g.Wall()
+	out.Decisions, out.Unjudged, out.Late = t.Decisions(), t.Unjudged, t.Late
+	out.WrongYes, out.WrongNo, out.Prevented = t.Count(hindsight.WrongYes), t.Count(hindsight.WrongNo), t.Count(hindsight.Prevented)
+	out.TheirWrongYes, out.Conclusions = out.WrongYes+out.Prevented, t.Conclusions()
 	for _, kind := range []hindsight.Kind{hindsight.WrongYes, hindsight.WrongNo, hindsight.Prevented} {
-		for i := range c.Wrong[kind] {
-			out.Examples = append(out.Examples, compared(&c.Wrong[kind][i], wall.Add(-now)))
+		for i := range t.Wrong[kind] {
+			out.Examples = append(out.Examples, compared(kind, &t.Wrong[kind][i]))
 		}
 	}
 	return out
+}
+
+// ResetComparison begins it anew.
+func (g *Gateway) ResetComparison(ctx context.Context, who *config.Consumer) (api.Comparison, error) {
+	if err := g.Store.ForgetCompared(ctx, who.Name); err != nil {
+		g.Log.Warn("comparison not begun anew", "err", err)
+		return api.Comparison{}, g.Refused(api.Refuse(api.Unavailable, "the store did not answer; say it again, which changes nothing if it was written"), who)
+	}
+	return g.comparison(&hindsight.Tally{}), nil
 }
 
 func yesNo(yes bool) api.YesNo {
@@ -231,20 +267,16 @@ func yesNo(yes bool) api.YesNo {
 	return api.YesNoNo
 }
 
-// compared shows a decision; zero is the wall clock when the replica's own was 0.
-func compared(j *hindsight.Judged, zero time.Time) api.ComparedDecision {
+func compared(kind hindsight.Kind, c *hindsight.Case) api.ComparedDecision {
 	out := api.ComparedDecision{
-		Key: j.ID.Key, Host: j.ID.Host, Class: j.Class, At: zero.Add(j.At).UTC().Truncate(time.Millisecond),
-		They: yesNo(j.Yes), We: yesNo(j.We), NeedMB: j.Need.CeilMiB(),
-		AdmittableMB: j.Word.Admittable.FloorMiB(), SetAsideMB: j.SetAside.CeilMiB(),
-		Intake: host.Intake(j.Word.Intake).String(), HeardMSBefore: (j.At - j.Heard).Milliseconds(),
-		Stamp: api.Stamp{Incarnation: j.Word.Incarnation, Sequence: j.Word.Sequence},
-	}
-	if !j.We {
-		out.WhyNot = j.WhyNot.String()
+		Kind: api.ComparedKind(kind), Key: c.Key, Host: c.Host, Class: c.Class, At: c.At.Wall(),
+		They: yesNo(c.Yes), We: yesNo(c.We), WhyNot: c.WhyNot, NeedMB: c.Need.CeilMiB(),
+		AdmittableMB: c.Admittable.FloorMiB(), SetAsideMB: c.SetAside.CeilMiB(),
+		Intake: host.Intake(c.Intake).String(), HeardMSBefore: c.HeardBefore.Milliseconds(),
+		Stamp: api.Stamp{Incarnation: c.Incarnation, Sequence: c.Sequence},
 	}
 	for word, o := range outcomeOf {
-		if o == j.Outcome {
+		if o == c.Outcome {
 			out.Outcome = word
 		}
 	}

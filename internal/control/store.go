@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/internal/hindsight"
 	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/registry"
+	"github.com/plimsoll-project/plimsoll/table"
 )
 
 // Store is what the replica needs of its database: whole transitions, each atomic, each
@@ -46,6 +48,12 @@ type Store interface {
 	Orders(ctx context.Context) (pool.Orders, error)
 	// Note writes into the audit what somebody did past every replica; of one origin once.
 	Note(ctx context.Context, d Deed) error
+	// Compare takes what another scheduler decided, and what came of it: one answer for each.
+	Compare(ctx context.Context, o table.Options, told []hindsight.Told) ([]hindsight.Answer, error)
+	// Compared returns what came of all of it, told to whichever replica.
+	Compared(ctx context.Context) (hindsight.Tally, error)
+	// ForgetCompared begins the comparison anew. Audited.
+	ForgetCompared(ctx context.Context, by string) error
 	// Sweep writes the pulse first.
 	Sweep(ctx context.Context) ([]pool.Row, error)
 	// Pulse writes that this replica hears, and renews the leases of the hosts that it heard.
@@ -164,6 +172,9 @@ func flagOf(t pool.Target) string {
 	}
 	return "--" + string(t.Scope) + " " + t.Name
 }
+
+// ForgetComparedDeed says what ForgetCompared did.
+const ForgetComparedDeed = "shadow reset"
 
 // ApplyDeed says what Apply did.
 func ApplyDeed(generation int64) string {

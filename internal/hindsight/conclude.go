@@ -6,7 +6,7 @@ import "fmt"
 const Enough = 100
 
 // Conclusions says in words what the table shows, and what to do about it.
-func (c Comparison) Conclusions() []string {
+func (c *Tally) Conclusions() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	yes, told := c.Cells[1], int64(0)

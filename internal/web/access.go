@@ -50,6 +50,7 @@ var accesses = map[string]access{
 	"POST /v1/mode":                  {role: config.RoleOperator},
 	"POST /v1/hosts/{id}/bypass":     {role: config.RoleOperator},
 	"GET /v1/observations":           {role: config.RoleOperator},
+	"DELETE /v1/observations":        {role: config.RoleOperator},
 	"GET /v1/config":                 {role: config.RoleOperator},
 	"GET /v1/configs":                {role: config.RoleOperator},
 	"GET /v1/audit":                  {role: config.RoleOperator},

@@ -18,7 +18,7 @@ import (
 var mayCall = map[string]string{
 	"createAdmission": "consumer", "listAdmissions": "consumer", "getAdmission": "consumer", "releaseAdmission": "consumer",
 	"attemptAdmission": "consumer", "heartbeatAdmission": "consumer", "getAdmissionByID": "consumer", "releaseAdmissionByID": "consumer",
-	"listPools": "consumer", "listAdmittable": "consumer", "observe": "consumer", "reportObservations": "operator", "whoami": "",
+	"listPools": "consumer", "listAdmittable": "consumer", "observe": "consumer", "reportObservations": "operator", "resetObservations": "operator", "whoami": "",
 	"createAdmissions": "consumer", "heartbeatAdmissionByID": "consumer",
 	"listHosts": "operator", "getHost": "operator", "getConfig": "operator", "listConfigs": "operator", "listDeeds": "operator",
 	"listReplicas": "operator", "overridePool": "operator", "reconcile": "operator", "holdPool": "operator", "resumePool": "operator",

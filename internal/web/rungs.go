@@ -12,10 +12,16 @@ func (h handlers) ListAdmittable(_ context.Context, q ListAdmittableRequestObjec
 }
 
 func (h handlers) Observe(ctx context.Context, q ObserveRequestObject) (ObserveResponseObject, error) {
-	taken, err := h.gateway.Observe(caller(ctx), *q.Body)
+	taken, err := h.gateway.Observe(ctx, caller(ctx), *q.Body)
 	return Observe200JSONResponse(taken), err
 }
 
-func (h handlers) ReportObservations(context.Context, ReportObservationsRequestObject) (ReportObservationsResponseObject, error) {
-	return ReportObservations200JSONResponse(h.gateway.Comparison()), nil
+func (h handlers) ReportObservations(ctx context.Context, _ ReportObservationsRequestObject) (ReportObservationsResponseObject, error) {
+	c, err := h.gateway.Comparison(ctx, caller(ctx))
+	return ReportObservations200JSONResponse(c), err
+}
+
+func (h handlers) ResetObservations(ctx context.Context, _ ResetObservationsRequestObject) (ResetObservationsResponseObject, error) {
+	c, err := h.gateway.ResetComparison(ctx, caller(ctx))
+	return ResetObservations200JSONResponse(c), err
 }

@@ -85,6 +85,11 @@ func TestObservations(t *testing.T) {
 	if i < 0 || c.Examples[i].WhyNot != "no_room" || c.Examples[i].SetAsideMB != fits*1024 || c.Examples[i].NeedMB != 1024 || c.Examples[i].AdmittableMB != before.AdmittableMB {
 		t.Errorf("%+v", c.Examples)
 	}
+	reset, err := r.sdk("olga").ResetComparison(t.Context())
+	r.must(err)
+	if c, err = r.sdk("olga").Comparison(t.Context()); err != nil || c.Decisions != 0 || reset.Decisions != 0 || len(c.Examples) != 0 || c.Late != 0 {
+		t.Errorf("%+v %v", c, err)
+	}
 }
 
 func TestObservationsAreStrict(t *testing.T) {

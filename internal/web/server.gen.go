@@ -103,6 +103,9 @@ type ServerInterface interface {
 	// SetMode Take something out of force, or put it back
 	// (POST /v1/mode)
 	SetMode(w http.ResponseWriter, r *http.Request)
+	// ResetObservations Begin the comparison anew
+	// (DELETE /v1/observations)
+	ResetObservations(w http.ResponseWriter, r *http.Request)
 	// ReportObservations Compare another scheduler's decisions with ours
 	// (GET /v1/observations)
 	ReportObservations(w http.ResponseWriter, r *http.Request)
@@ -903,6 +906,20 @@ func (siw *ServerInterfaceWrapper) SetMode(w http.ResponseWriter, r *http.Reques
 	handler.ServeHTTP(w, r)
 }
 
+// ResetObservations operation middleware
+func (siw *ServerInterfaceWrapper) ResetObservations(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResetObservations(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ReportObservations operation middleware
 func (siw *ServerInterfaceWrapper) ReportObservations(w http.ResponseWriter, r *http.Request) {
 
@@ -1256,6 +1273,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts/{id}/drain", wrapper.DrainHost)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts/{id}/bury", wrapper.BuryHost)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/admittable", wrapper.ListAdmittable)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/observations", wrapper.ResetObservations)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/observations", wrapper.ReportObservations)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/observations", wrapper.Observe)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/join-tokens", wrapper.ListJoinTokens)
@@ -4486,6 +4504,94 @@ func (response SetModedefaultApplicationProblemPlusJSONResponse) VisitSetModeRes
 	return err
 }
 
+type ResetObservationsRequestObject struct {
+}
+
+type ResetObservationsResponseObject interface {
+	VisitResetObservationsResponse(w http.ResponseWriter) error
+}
+
+type ResetObservations200JSONResponse Comparison
+
+func (response ResetObservations200JSONResponse) VisitResetObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResetObservations401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response ResetObservations401ApplicationProblemPlusJSONResponse) VisitResetObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResetObservations403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response ResetObservations403ApplicationProblemPlusJSONResponse) VisitResetObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResetObservations503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response ResetObservations503ApplicationProblemPlusJSONResponse) VisitResetObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResetObservationsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ResetObservationsdefaultApplicationProblemPlusJSONResponse) VisitResetObservationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ReportObservationsRequestObject struct {
 }
 
@@ -5932,6 +6038,9 @@ type StrictServerInterface interface {
 	// SetMode Take something out of force, or put it back
 	// (POST /v1/mode)
 	SetMode(ctx context.Context, request SetModeRequestObject) (SetModeResponseObject, error)
+	// ResetObservations Begin the comparison anew
+	// (DELETE /v1/observations)
+	ResetObservations(ctx context.Context, request ResetObservationsRequestObject) (ResetObservationsResponseObject, error)
 	// ReportObservations Compare another scheduler's decisions with ours
 	// (GET /v1/observations)
 	ReportObservations(ctx context.Context, request ReportObservationsRequestObject) (ReportObservationsResponseObject, error)
@@ -6789,6 +6898,30 @@ func (sh *strictHandler) SetMode(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(SetModeResponseObject); ok {
 		if err := validResponse.VisitSetModeResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResetObservations operation middleware
+func (sh *strictHandler) ResetObservations(w http.ResponseWriter, r *http.Request) {
+	var request ResetObservationsRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResetObservations(ctx, request.(ResetObservationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResetObservations")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResetObservationsResponseObject); ok {
+		if err := validResponse.VisitResetObservationsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/internal/control"
+	"github.com/plimsoll-project/plimsoll/internal/hindsight"
 	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/registry"
 )
@@ -26,13 +27,18 @@ type Memory struct {
 	hosts    map[string]registry.Host
 	tokens   map[registry.Digest]registry.Token
 	version  int64 // of the registry
+	docket   hindsight.Docket
 }
 
 var _ control.Store = (*Memory)(nil)
 
 // NewMemory returns an empty store that is dated by clock.
 func NewMemory(clock func() pool.Time) *Memory {
-	return &Memory{clock: clock, model: pool.NewModel(), noted: map[string]bool{}, replicas: map[string]control.Replica{}, hosts: map[string]registry.Host{}, tokens: map[registry.Digest]registry.Token{}}
+	return &Memory{
+		clock: clock, model: pool.NewModel(), noted: map[string]bool{}, replicas: map[string]control.Replica{},
+		hosts: map[string]registry.Host{}, tokens: map[registry.Digest]registry.Token{},
+		docket: hindsight.Docket{Cases: map[hindsight.ID]*hindsight.Case{}},
+	}
 }
 
 // in takes the lock and moves the clock.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/hindsight"
+	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/table"
 )
 
@@ -20,23 +21,45 @@ func word(mb int64, seq int64) table.Verdict {
 
 func ask() gate.Ask { return gate.Ask{Memory: 4 * gate.GiB, Rule: gate.DefaultReserveRule()} }
 
-func decide(t *testing.T, b *hindsight.Book, key string, yes bool, at time.Duration, a gate.Ask) bool {
-	t.Helper()
-	judged, err := b.Decide(hindsight.Decision{ID: hindsight.ID{Consumer: "c", Key: key, Host: "h"}, Ask: a, Yes: yes, At: at})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return judged
+// book is one replica's past and a store's docket in one, with a clock that the test moves.
+type book struct {
+	*hindsight.Past
+	*hindsight.Docket
+	now time.Duration
 }
 
-func end(b *hindsight.Book, key string, o hindsight.Outcome) error {
-	return b.End(hindsight.ID{Consumer: "c", Key: key, Host: "h"}, o)
+func newBook() *book {
+	return &book{Past: hindsight.NewPast(), Docket: &hindsight.Docket{Cases: map[hindsight.ID]*hindsight.Case{}}}
+}
+
+func id(key string) hindsight.ID { return hindsight.ID{Consumer: "c", Key: key, Host: "h"} }
+
+func (b *book) tell(told hindsight.Told) hindsight.Answer {
+	return b.Take(pool.Time(1_000_000).Add(b.now), table.Options{}, []hindsight.Told{told})[0]
+}
+
+func (b *book) decided(key string, yes bool, at time.Duration, a gate.Ask) hindsight.Answer {
+	b.now = max(b.now, at)
+	return b.tell(hindsight.Told{ID: id(key), Decision: &hindsight.Decision{Ask: a, Yes: yes, Age: b.now - at, Word: b.Past.At("h", at)}})
+}
+
+func decide(t *testing.T, b *book, key string, yes bool, at time.Duration, a gate.Ask) bool {
+	t.Helper()
+	got := b.decided(key, yes, at, a)
+	if got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	return got.Judged
+}
+
+func end(b *book, key string, o hindsight.Outcome) error {
+	return b.tell(hindsight.Told{ID: id(key), Outcome: o}).Err
 }
 
 // The worked example: four of five fit by the one word that both had; the fifth is a wrong no
 // if it fitted after all, and prevented if it did not.
 func TestTwoByTwo(t *testing.T) {
-	b := hindsight.New(table.Options{})
+	b := newBook()
 	b.Hear(0, word(4096, 1))
 	for i := range 5 {
 		decide(t, b, fmt.Sprint("k", i), true, time.Second, ask())
@@ -44,7 +67,7 @@ func TestTwoByTwo(t *testing.T) {
 	decide(t, b, "refused", false, 2*time.Minute, ask()) // by then nothing is heard: we say no as well
 	b.Hear(3*time.Minute, word(8192, 2))
 	decide(t, b, "room", false, 3*time.Minute, ask())
-	c := b.Compare()
+	c := b.Tally
 	if c.Cells[1][1].Total() != 4 || c.Cells[1][0].Total() != 1 || c.Cells[0][0].Total() != 1 || c.Cells[0][1].Total() != 1 || c.Decisions() != 7 {
 		t.Fatalf("%+v", c.Cells)
 	}
@@ -53,18 +76,18 @@ func TestTwoByTwo(t *testing.T) {
 			t.Error(key, err)
 		}
 	}
-	if c = b.Compare(); c.Count(hindsight.WrongYes) != 2 || c.Count(hindsight.WrongNo) != 1 || c.Count(hindsight.Prevented) != 0 {
+	if c = b.Tally; c.Count(hindsight.WrongYes) != 2 || c.Count(hindsight.WrongNo) != 1 || c.Count(hindsight.Prevented) != 0 {
 		t.Errorf("%+v", c.Cells)
 	}
 	no := c.Wrong[hindsight.WrongNo][0]
-	if no.WhyNot != table.NoRoom || no.Need != gate.GiB || no.SetAside != 4*gate.GiB || no.Word.Sequence != 1 || no.ID.Key != "k4" {
+	if no.WhyNot != table.NoRoom.String() || no.Need != gate.GiB || no.SetAside != 4*gate.GiB || no.Sequence != 1 || no.Key != "k4" {
 		t.Errorf("%+v", no)
 	}
 	// It had its memory and lost it later: then it was no wrong no.
 	if err := end(b, "k4", hindsight.OOM); err != nil {
 		t.Error(err)
 	}
-	if c = b.Compare(); c.Count(hindsight.WrongNo) != 0 || c.Count(hindsight.Prevented) != 1 || len(c.Wrong[hindsight.WrongNo]) != 0 || len(c.Wrong[hindsight.Prevented]) != 1 {
+	if c = b.Tally; c.Count(hindsight.WrongNo) != 0 || c.Count(hindsight.Prevented) != 1 || len(c.Wrong[hindsight.WrongNo]) != 0 || len(c.Wrong[hindsight.Prevented]) != 1 {
 		t.Errorf("%+v", c)
 	}
 	words := strings.Join(c.Conclusions(), "\n")
@@ -77,35 +100,41 @@ func TestTwoByTwo(t *testing.T) {
 
 // Judged by what was known when they decided, not by what is known now.
 func TestByTheWordOfThatTime(t *testing.T) {
-	b := hindsight.New(table.Options{})
+	b := newBook()
 	b.Hear(time.Second, word(0, 1))
 	b.Hear(2*time.Second, word(8192, 2))
 	if decide(t, b, "before", true, time.Second/2, ask()) {
 		t.Error("judged by a word that had not been heard")
 	}
+	if decide(t, b, "before", true, time.Second/2, ask()) || b.Tally.Unjudged != 1 {
+		t.Error("told again, and counted again")
+	}
+	if err := end(b, "before", hindsight.Fitted); err != hindsight.ErrUnjudged || b.Late != 0 {
+		t.Error(err)
+	}
 	decide(t, b, "full", true, 1500*time.Millisecond, ask())
 	decide(t, b, "free", true, 2500*time.Millisecond, ask())
-	if c := b.Compare(); c.Cells[1][0].Total() != 1 || c.Cells[1][1].Total() != 1 || c.Unjudged != 1 {
+	if c := b.Tally; c.Cells[1][0].Total() != 1 || c.Cells[1][1].Total() != 1 || c.Unjudged != 1 {
 		t.Errorf("%+v", c)
 	}
 }
 
 // T52, F10: the last good word expires, at the time of the decision.
 func TestAnOldWordIsANo(t *testing.T) {
-	b := hindsight.New(table.Options{})
+	b := newBook()
 	b.Hear(0, word(8192, 1))
 	decide(t, b, "young", true, 29*time.Second, ask())
 	decide(t, b, "old", true, 30*time.Second, ask())
 	end(b, "old", hindsight.Fitted)
-	c := b.Compare()
-	if c.Cells[1][1].Total() != 1 || c.Cells[1][0].Total() != 1 || c.Wrong[hindsight.WrongNo][0].WhyNot != table.Silent {
+	c := b.Tally
+	if c.Cells[1][1].Total() != 1 || c.Cells[1][0].Total() != 1 || c.Wrong[hindsight.WrongNo][0].WhyNot != table.Silent.String() {
 		t.Errorf("%+v", c)
 	}
 }
 
 // T17: a word that cannot be true makes no host a candidate, in hindsight either.
 func TestAWordThatCannotBeTrueIsANo(t *testing.T) {
-	b := hindsight.New(table.Options{})
+	b := newBook()
 	v := word(8192, 1)
 	v.Free = -gate.MiB
 	b.Hear(0, v)
@@ -114,21 +143,21 @@ func TestAWordThatCannotBeTrueIsANo(t *testing.T) {
 	other.Labels = []gate.Label{{Name: "zone", Value: "b"}}
 	b.Hear(time.Second, word(8192, 2))
 	decide(t, b, "elsewhere", true, time.Second, other)
-	if c := b.Compare(); c.Cells[1][0].Total() != 2 {
+	if c := b.Tally; c.Cells[1][0].Total() != 2 {
 		t.Errorf("%+v", c)
 	}
 }
 
 func TestWhatIsRefused(t *testing.T) {
-	b := hindsight.New(table.Options{})
+	b := newBook()
 	b.Hear(0, word(8192, 1))
 	decide(t, b, "k", true, 0, ask())
 	decide(t, b, "k", true, time.Second, ask()) // the same again changes nothing
-	if c := b.Compare(); c.Decisions() != 1 {
+	if c := b.Tally; c.Decisions() != 1 {
 		t.Errorf("%+v", c)
 	}
-	if _, err := b.Decide(hindsight.Decision{ID: hindsight.ID{Consumer: "c", Key: "k", Host: "h"}, Ask: ask(), Yes: false}); err != hindsight.ErrTwice {
-		t.Error(err)
+	if got := b.decided("k", false, time.Second, ask()); got.Err != hindsight.ErrTwice {
+		t.Error(got.Err)
 	}
 	decide(t, b, "no", false, 0, ask())
 	for key, want := range map[string]error{"no": hindsight.ErrNoYes, "never": hindsight.ErrNever, "k": nil} {
@@ -142,25 +171,29 @@ func TestWhatIsRefused(t *testing.T) {
 	if err := end(b, "k", hindsight.Fitted); err != hindsight.ErrChanged {
 		t.Error(err)
 	}
-	if got := b.Compare().Late; got != 1 {
+	if got := b.Late; got != 1 {
 		t.Errorf("%d late", got)
 	}
 }
 
 // However much is told, what is kept is bounded, and the counters stay.
 func TestBounds(t *testing.T) {
-	b := hindsight.New(table.Options{})
+	b := newBook()
 	for i := range 10 * hindsight.Words {
 		b.Hear(time.Duration(i)*10*time.Millisecond, word(8192, int64(i)))
 	}
-	const most = 2 * hindsight.Decisions
-	for i := range most {
-		key := fmt.Sprint(i)
-		at := 7*time.Second + time.Duration(i)*time.Millisecond
-		decide(t, b, key, true, at, ask())
-		end(b, key, hindsight.Failed)
+	const most, each = 2 * hindsight.Decisions, 256
+	for i := 0; i < most; i += each {
+		var told []hindsight.Told
+		for j := i; j < i+each; j++ {
+			told = append(told, hindsight.Told{ID: id(fmt.Sprint(j)), Outcome: hindsight.Failed, Decision: &hindsight.Decision{
+				Ask: ask(), Yes: true, Word: b.Past.At("h", 7*time.Second),
+			}})
+		}
+		b.Take(pool.Time(i+1), table.Options{}, told)
+		b.Trim()
 	}
-	c := b.Compare()
+	c := b.Tally
 	if c.Decisions() != most || len(c.Wrong[hindsight.WrongYes]) != hindsight.Examples {
 		t.Errorf("%d decisions, %d examples", c.Decisions(), len(c.Wrong[hindsight.WrongYes]))
 	}

@@ -1,0 +1,1 @@
+SELECT document FROM compared WHERE one = 1

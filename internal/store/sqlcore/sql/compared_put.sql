@@ -1,0 +1,1 @@
+UPDATE compared SET document = $1 WHERE one = 1

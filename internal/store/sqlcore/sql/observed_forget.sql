@@ -1,0 +1,1 @@
+DELETE FROM observed WHERE number <= $1
