@@ -25,7 +25,7 @@ type Figures struct {
 	WaitingFor string              `json:"waiting_for,omitempty"` // slot, host, quota
 	Pool       string              `json:"pool,omitempty"`
 	PoolBusy   int64               `json:"pool_busy,omitempty"`
-	Cap        int64               `json:"cap,omitempty"`
+	Cap        *int64              `json:"cap,omitempty"`      // nil: the pool has none, or is not what this is about
 	Position   int64               `json:"position,omitempty"` // 1 is next
 	QueuedFor  time.Duration       `json:"-"`
 	TimedOut   bool                `json:"timed_out,omitempty"`

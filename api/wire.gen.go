@@ -1057,6 +1057,10 @@ type Host struct {
 	// Examples: {"zone":"a"}
 	Labels Labels `json:"labels,omitempty"`
 
+	// LastWord It did not answer just now, or there is no connection to ask it by: these are the figures of
+	// its last word, `heard_ms_ago` old.
+	LastWord bool `json:"last_word,omitempty"`
+
 	// Limits Every bound on this host's memory.
 	Limits []Limit `json:"limits"`
 
@@ -1101,6 +1105,10 @@ type Host struct {
 	// State What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
 	// `buried`: nothing runs there, and it has to join anew.
 	State HostState `json:"state,omitempty"`
+
+	// UnansweredReserves How many times in a row it did not answer when this replica asked it to reserve; after two it
+	// is quarantined, and this begins anew.
+	UnansweredReserves int64 `json:"unanswered_reserves,omitempty"`
 
 	// UnresidentMB Charged to the running and not yet touched by them, MiB.
 	UnresidentMB int64 `json:"unresident_mb"`
@@ -1613,7 +1621,7 @@ type PoolResumeRequest struct {
 
 // Problem A no (RFC 9457) with the figures behind it.
 type Problem struct {
-	// Cap Slots that the pool has.
+	// Cap Slots that the pool has; absent where it has no cap.
 	Cap *int64 `json:"cap,omitempty"`
 
 	// Code The stable name of an outcome that is not a yes. The list only grows; a client treats one that it
@@ -1958,7 +1966,7 @@ type WaitMode string
 // Waiting A place in the queue. Call `attempt` with the same key: with `wait_ms` at once, else after
 // `poll_after_ms`.
 type Waiting struct {
-	// Cap Slots that the pool has.
+	// Cap Slots that the pool has; absent where it has no cap.
 	Cap *int64 `json:"cap,omitempty"`
 
 	// Code The stable name of an outcome that is not a yes. The list only grows; a client treats one that it

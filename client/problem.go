@@ -53,7 +53,7 @@ func fromProblem(p api.Problem) *api.Refusal {
 			WaitingFor: string(p.WaitingFor),
 			Pool:       p.Pool,
 			PoolBusy:   value(p.PoolBusy),
-			Cap:        value(p.Cap),
+			Cap:        p.Cap,
 			Position:   p.Position,
 			QueuedFor:  milliseconds(p.QueuedForMS),
 			TimedOut:   p.TimedOut,

@@ -120,6 +120,14 @@ func (t *Table) Quarantined(id string, now time.Duration) (Cause, time.Duration)
 	return Trusted, 0
 }
 
+// UnansweredBy is how many reserves in a row a host that is trusted has left unanswered.
+func (t *Table) UnansweredBy(id string) int {
+	if i, ok := t.byID[id]; ok && t.records[i] != nil {
+		return t.records[i].mute
+	}
+	return 0
+}
+
 // hold changes what is held against a host; where nothing is and nothing will be, there is
 // nothing to change.
 func (t *Table) hold(r Ref, now time.Duration, begin bool, change func(*record)) {

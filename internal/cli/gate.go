@@ -45,6 +45,9 @@ func (f *askFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.class, "class", "", "a name for its kind, for people")
 	flags.StringToStringVar(&f.labels, "label", nil, "a `name=value` that this host must carry")
 	flags.StringToInt64Var(&f.dims, "dim", nil, "a `name=amount` that it takes of a dimension")
+	for _, name := range []string{"label", "dim"} {
+		flags.Lookup(name).DefValue = "" // else the help shows an empty map as a default
+	}
 }
 
 func (f *askFlags) ask() (boot.Ask, error) {

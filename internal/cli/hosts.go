@@ -15,9 +15,9 @@ func (a *app) hostsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hosts",
 		Short: "List the hosts with what each can still promise",
-		Long: `Lists the hosts with what each can still promise, and says of each that is not connected why
-not. --agents shows where their agents are, when they were heard, and of which version they
-are. A buried host is shown for a day. Needs the role operator.`,
+		Long: `Lists the hosts with what each can still promise and how long ago each was heard, says of each
+that is not connected why not, and of each that does not answer how old its figures are. --agents
+shows where their agents are, and of which version they are. A buried host is shown for a day. Needs the role operator.`,
 		Example: `  plimsoll hosts
   plimsoll hosts --agents
   plimsoll hosts -o json`,
@@ -52,19 +52,33 @@ func (a *app) writeHosts(hosts []api.Host) error {
 		return err
 	}
 	for _, h := range hosts {
-		if h.Quarantine != "" {
-			if _, err := fmt.Fprintf(a.stdout, "%s is quarantined: %s\n", plain(h.ID), quarantineOf(h.Quarantine)); err != nil {
+		for _, what := range oddities(h) {
+			if _, err := fmt.Fprintf(a.stdout, "%s %s\n", plain(h.ID), what); err != nil {
 				return err
 			}
 		}
-		if h.NotConnected == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(a.stdout, "%s is not connected: %s\n", plain(h.ID), plain(h.NotConnected)); err != nil {
-			return err
-		}
 	}
 	return nil
+}
+
+// oddities says what stands against a host, and how old the figures are that are shown of one
+// that does not answer: a host whose agent stands still looks as well as ever by its last word.
+func oddities(h api.Host) (all []string) {
+	if h.Quarantine != "" {
+		all = append(all, "is quarantined: "+quarantineOf(h.Quarantine))
+	}
+	switch {
+	case h.NotConnected != "":
+		all = append(all, "is not connected: "+plain(h.NotConnected))
+	case h.LastWord && h.HeardMSAgo != nil:
+		all = append(all, "did not answer just now: its figures are "+seconds(ageOf(h.HeardMSAgo))+" old; look at its agent")
+	case h.HeardMSAgo != nil && ageOf(h.HeardMSAgo) > overdue:
+		all = append(all, "was last heard "+seconds(ageOf(h.HeardMSAgo))+" ago, and speaks every 10 s; look at its agent")
+	}
+	if h.UnansweredReserves > 0 {
+		all = append(all, "left "+plural(h.UnansweredReserves, "reserve", "reserves")+" in a row unanswered; after 2 it is quarantined")
+	}
+	return all
 }
 
 func agentTable(hosts []api.Host) *table {
@@ -80,10 +94,10 @@ func agentTable(hosts []api.Host) *table {
 }
 
 func hostTable(hosts []api.Host) *table {
-	t := newTable("HOST", "STATE", "MODE", "INTAKE", ">ADMITTABLE", ">RESERVED", ">RESIDENT", ">COMMITTED", ">RUN")
+	t := newTable("HOST", "STATE", "MODE", "INTAKE", ">ADMITTABLE", ">RESERVED", ">RESIDENT", ">COMMITTED", ">RUN", ">HEARD")
 	for _, h := range hosts {
 		t.row(h.ID, dash(string(h.State)), modeOf(h), intakeOf(h), grouped(h.AdmittableMB), grouped(h.ReservedMB),
-			grouped(h.ResidentMB), grouped(h.CommittedMB), grouped(h.SandboxCount))
+			grouped(h.ResidentMB), grouped(h.CommittedMB), grouped(h.SandboxCount), wordAge(h.HeardMSAgo))
 	}
 	return t
 }
@@ -116,14 +130,26 @@ func modeOf(h api.Host) string {
 	return string(h.Mode) + "/" + string(h.Enforcement)
 }
 
-// silent is the age from which a host takes nothing new.
-const silent = 30 * time.Second
+const (
+	overdue = 12 * time.Second // a host speaks every 10 s, whatever it has to say
+	silent  = 30 * time.Second // and takes nothing new when it has not for so long
+)
+
+func ageOf(ms *int64) time.Duration { return time.Duration(*ms) * time.Millisecond }
+
+// wordAge is that of a host's newest word, for a table.
+func wordAge(ms *int64) string {
+	if ms == nil {
+		return "-"
+	}
+	return seconds(ageOf(ms))
+}
 
 func heard(ago *int64) string {
 	if ago == nil {
 		return "not heard yet"
 	}
-	d := time.Duration(*ago) * time.Millisecond
+	d := ageOf(ago)
 	if d > silent {
 		return "silent " + seconds(d)
 	}

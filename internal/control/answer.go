@@ -123,7 +123,7 @@ func (c call) refusal(a admission.Answer) error {
 	f := &r.Figures
 	f.Pool, f.Position = a.Row.Pool, placeOf(a)
 	if b, limit := busyOf(a.Standing); b != nil {
-		f.PoolBusy, f.Cap = *b, *limit
+		f.PoolBusy, f.Cap = *b, limit
 	}
 	if a.Code == api.PoolFull || a.Code == api.QueueFull || a.Code == api.QueueTimeout {
 		f.Share, f.Override = showShare(a.Standing.Share), showOverride(a.Standing.Override)
@@ -239,12 +239,15 @@ func firstOf(ids []string) string {
 	return strings.Join(ids[:few], ", ") + " and " + itoa(int64(len(ids)-few)) + " more"
 }
 
+// busyOf is how much of its pool is taken, and of how much: nil where it has no cap.
 func busyOf(s pool.Standing) (busy, limit *int64) {
 	if s.Position == 0 { // nobody counted
 		return nil, nil
 	}
-	c := s.Cap
-	return &s.Busy, &c
+	if s.Cap != pool.Unlimited {
+		limit = &s.Cap
+	}
+	return &s.Busy, limit
 }
 
 // show is the row as the API shows it; no ticket, which only its own caller gets.

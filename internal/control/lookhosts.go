@@ -3,7 +3,6 @@ package control
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -96,16 +95,15 @@ func (g *Gateway) Host(ctx context.Context, id string) (api.Host, error) {
 
 // registered is what the registry has of a host, nil for nothing.
 func (g *Gateway) registered(ctx context.Context, id string) (*registry.Host, error) {
-	hosts, err := g.Store.Hosts(ctx)
-	if err != nil {
+	h, ok, err := g.Store.Host(ctx, id)
+	switch {
+	case err != nil:
 		g.unread(err)
 		return nil, api.Refuse(api.Unavailable, "the store could not be read")
-	}
-	i := slices.IndexFunc(hosts, func(h registry.Host) bool { return h.ID == id })
-	if i < 0 {
+	case !ok:
 		return nil, nil
 	}
-	return &hosts[i], nil
+	return &h, nil
 }
 
 func (g *Gateway) host(ctx context.Context, link Link) (api.Host, error) {
@@ -137,13 +135,13 @@ func (g *Gateway) heardAgo(id string) *int64 {
 func (g *Gateway) lastWord(id string) api.Host {
 	link, v, _ := g.link(id)
 	h := showHost(host.View{Config: host.Config{ID: id, Mode: v.Mode, Labels: v.Labels}, Verdict: v}, g.Wall())
-	h.FreeMB, h.HeardMSAgo, h.Connected = v.Free.FloorMiB(), g.heardAgo(id), link != nil
+	h.FreeMB, h.HeardMSAgo, h.Connected, h.LastWord = v.Free.FloorMiB(), g.heardAgo(id), link != nil, true
 	return h
 }
 
 // addRegistered adds what the registry has of a host, and why it is not connected here.
 func (g *Gateway) addRegistered(out *api.Host, h *registry.Host) {
-	out.Quarantine = g.quarantine(h.ID)
+	out.Quarantine, out.UnansweredReserves = g.heldAgainst(h.ID)
 	out.State, out.Endpoint, out.Version = api.HostState(h.State), h.Endpoint, h.Version
 	out.RegisteredAt, out.BuriedAt = wireTime(h.RegisteredAt), wireTime(h.BuriedAt)
 	if out.Incarnation == 0 {

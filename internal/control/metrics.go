@@ -162,7 +162,7 @@ func (c hostGauges) Collect(out chan<- prometheus.Metric) {
 		if v, err := link.View(ctx); err == nil {
 			collectHost(out, link.ID(), v)
 		}
-		if why := c.g.quarantine(link.ID()); why != "" {
+		if why, _ := c.g.heldAgainst(link.ID()); why != "" {
 			out <- prometheus.MustNewConstMetric(descQuarantine, prometheus.GaugeValue, 1, link.ID(), string(why))
 		}
 	}

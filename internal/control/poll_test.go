@@ -271,7 +271,7 @@ func TestQueueTimeout(t *testing.T) {
 			t.Errorf("after 5 s of patience: %+v", refusal.Figures)
 		}
 		// The ADR: a timeout carries pool, busy and cap, as every refusal does.
-		if f := refusal.Figures; f.Pool == "" || f.Cap != 1 || f.PoolBusy != 1 || refusal.Detail == "" {
+		if f := refusal.Figures; f.Pool == "" || f.Cap == nil || *f.Cap != 1 || f.PoolBusy != 1 || refusal.Detail == "" {
 			t.Errorf("%q: %+v", refusal.Detail, f)
 		}
 		// Trap 12, F03: GET and attempt say so for a day.
@@ -309,7 +309,7 @@ func TestMaxWaiting(t *testing.T) {
 		}
 		out, err := r.post("w3", "quad", queue)
 		got := r.want("queue_full", out, err)
-		if refusal, _ := api.AsRefusal(got.err); refusal.Figures.Cap != 4 || refusal.Figures.PoolBusy != 4 || refusal.WhoseNo() != api.ScopePool {
+		if refusal, _ := api.AsRefusal(got.err); *refusal.Figures.Cap != 4 || refusal.Figures.PoolBusy != 4 || refusal.WhoseNo() != api.ScopePool {
 			t.Errorf("%+v", refusal)
 		}
 		if row := r.row("w3"); row.ID != "" {

@@ -150,6 +150,9 @@ func TestWhoseNo(t *testing.T) {
 		out, err = r.post("g2", "card")
 		got = r.want("no_capacity", out, err)
 		refusal, _ = api.AsRefusal(got.err)
+		if f := refusal.Figures; f.Pool != "wide-open" || f.Cap != nil { // it has none, and no figure stands for that
+			t.Errorf("%+v", f)
+		}
 		if _, named := refusal.Figures.Hosts["lacks_dimension:gpus"]; !named { // T78, T11
 			t.Errorf("the dimension is not named: %v", refusal.Figures.Hosts)
 		}

@@ -101,6 +101,8 @@ type Store interface {
 	Replicas(ctx context.Context) ([]Replica, error)
 	// Hosts returns the registered hosts, the buried ones too, by id.
 	Hosts(ctx context.Context) ([]RegisteredHost, error)
+	// Host returns one of them; ok is false when it is not registered.
+	Host(ctx context.Context, id string) (h RegisteredHost, ok bool, err error)
 	// Freed tells, now and then, that another replica freed a slot or changed a limit. It is
 	// a hint: what it does not tell is found by looking. Nil when there is nobody to tell.
 	Freed() <-chan struct{}

@@ -77,13 +77,13 @@ func (t *tending) unbooted(ends []host.End) (n int) {
 	return n
 }
 
-// quarantine is why nothing is placed on a host, as the API says it; "" if nothing stands
-// against it.
-func (g *Gateway) quarantine(hostID string) api.Quarantine {
+// heldAgainst is why nothing is placed on a host, as the API says it, "" if nothing stands
+// against it; and how many reserves in a row it left unanswered, before it comes to that.
+func (g *Gateway) heldAgainst(hostID string) (why api.Quarantine, unanswered int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	cause, _ := g.table.Quarantined(hostID, g.Now())
-	return api.Quarantine(cause.String())
+	return api.Quarantine(cause.String()), int64(g.table.UnansweredBy(hostID))
 }
 
 // useCohortRule puts a configuration's rule in force in the table.

@@ -65,6 +65,33 @@ func TestFrozenHostIsFound(t *testing.T) {
 	})
 }
 
+// A host that stands still is shown as one at once: how old its word is, that it is its last
+// one, and each reserve that it left unanswered; not only once it is quarantined or silent.
+func TestFrozenHostIsShown(t *testing.T) {
+	bubble(t, oneHost(8192), func(r *rig) {
+		h1 := r.host("h1")
+		shown := func() api.Host {
+			all, err := r.g.Hosts(r.t.Context())
+			r.must(err)
+			return all[0]
+		}
+		if h := shown(); h.LastWord || *h.HeardMSAgo != 0 || h.UnansweredReserves != 0 {
+			t.Errorf("%+v", h)
+		}
+		h1.set(func() { h1.deaf = true })
+		r.post("k", "small")
+		if h := shown(); !h.LastWord || *h.HeardMSAgo < 2000 || h.UnansweredReserves != 1 || h.Quarantine != "" || h.AdmittableMB == 0 {
+			t.Errorf("%+v", h)
+		}
+		h1.set(func() { h1.deaf = false })
+		r.admit("k", "small")
+		if h := shown(); h.LastWord || h.UnansweredReserves != 0 {
+			t.Errorf("it answered: %+v", h)
+		}
+		r.letGo()
+	})
+}
+
 // All hosts are frozen: the refusals do not wait for them again and again, and call for somebody.
 func TestAllFrozen(t *testing.T) {
 	bubble(t, oneHost(8192), func(r *rig) {

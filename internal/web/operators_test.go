@@ -309,6 +309,7 @@ func TestOperatorsWithoutAStore(t *testing.T) {
 		{"Now", "GET", "/v1/replicas", ""},
 		{"List", "POST", "/v1/reconcile", bodies["reconcile"]},
 		{"Pulse", "POST", "/v1/reconcile", bodies["reconcile"]},
+		{"Host", "GET", "/v1/hosts/host-1", ""},
 		{"Hosts", "POST", "/v1/reconcile", bodies["reconcile"]},
 	} {
 		r.store.breaks(func(call string) error {

@@ -58,8 +58,8 @@ const mostHosts = 32
 func addFigures(p *api.Problem, f api.Figures) {
 	p.Pool, p.Position, p.TimedOut = f.Pool, f.Position, f.TimedOut
 	p.WaitingFor, p.QueuedForMS = api.WaitingFor(f.WaitingFor), f.QueuedFor.Milliseconds()
-	if f.Cap != 0 || f.PoolBusy != 0 {
-		p.PoolBusy, p.Cap = &f.PoolBusy, &f.Cap
+	if f.Cap != nil || f.PoolBusy != 0 {
+		p.PoolBusy, p.Cap = &f.PoolBusy, f.Cap
 	}
 	p.Share, p.Override, p.ElsewhereFits = f.Share, f.Override, f.ElsewhereFits
 	if p.Code == api.TenantOverQuota || p.Code == api.OverCeiling && f.Limit != 0 {

@@ -94,6 +94,13 @@ func (s *sabotaged) Hosts(ctx context.Context) ([]control.RegisteredHost, error)
 	return s.Store.Hosts(ctx)
 }
 
+func (s *sabotaged) Host(ctx context.Context, id string) (h control.RegisteredHost, ok bool, err error) {
+	if err := s.broken("Host"); err != nil {
+		return h, ok, err
+	}
+	return s.Store.Host(ctx, id)
+}
+
 func (s *sabotaged) Override(ctx context.Context, name string, o pool.Override, lasts time.Duration) (v pool.OverrideVerdict, l pool.Limits, err error) {
 	if err := s.broken("Override"); err != nil {
 		return v, l, err

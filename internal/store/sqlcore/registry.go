@@ -198,6 +198,16 @@ func (s *Store) Hosts(ctx context.Context) ([]control.RegisteredHost, error) {
 	return out, s.explain(err)
 }
 
+// Host returns one host; ok is false when it is not registered.
+func (s *Store) Host(ctx context.Context, id string) (h control.RegisteredHost, ok bool, err error) {
+	err = each(s.db.Query(ctx, s.sql["host"], id))(func(rows Rows) (err error) {
+		h, err = scanHost(rows)
+		ok = err == nil
+		return err
+	})
+	return h, ok, s.explain(err)
+}
+
 // scanHost reads what hosts.sql and host.sql select.
 func scanHost(rows Rows) (h registry.Host, err error) {
 	var credential, bounds, state string

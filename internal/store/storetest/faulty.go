@@ -263,6 +263,11 @@ func (f *FaultyStore) Hosts(ctx context.Context) ([]control.RegisteredHost, erro
 	return one(f, "Hosts", func() ([]control.RegisteredHost, error) { return f.Store.Hosts(ctx) })
 }
 
+// Host implements control.Store.
+func (f *FaultyStore) Host(ctx context.Context, id string) (control.RegisteredHost, bool, error) {
+	return two(f, "Host", func() (control.RegisteredHost, bool, error) { return f.Store.Host(ctx, id) })
+}
+
 // Config implements control.Store.
 func (f *FaultyStore) Config(ctx context.Context) (control.Config, error) {
 	return one(f, "Config", func() (control.Config, error) { return f.Store.Config(ctx) })

@@ -93,6 +93,10 @@ func (p *pair) compare(t *rapid.T) {
 	p.both("freed", func(ctx context.Context, s control.Store) (any, error) { return s.FreedTotals(ctx) })
 	p.both("now", func(ctx context.Context, s control.Store) (any, error) { return s.Now(ctx) })
 	p.both("hosts", func(ctx context.Context, s control.Store) (any, error) { return s.Hosts(ctx) })
+	p.both("host", func(ctx context.Context, s control.Store) (any, error) {
+		h, ok, err := s.Host(ctx, hosts[0])
+		return fmt.Sprintf("%+v %v", h, ok), err
+	})
 	p.both("replicas", func(ctx context.Context, s control.Store) (any, error) { return s.Replicas(ctx) })
 	p.both("audit", func(ctx context.Context, s control.Store) (any, error) { return s.Audit(ctx, 3) })
 	p.both("version", func(ctx context.Context, s control.Store) (any, error) { return s.HostsVersion(ctx) })

@@ -166,4 +166,11 @@ func (m *Memory) Hosts(context.Context) ([]control.RegisteredHost, error) {
 	return out, nil
 }
 
+// Host implements control.Store.
+func (m *Memory) Host(_ context.Context, id string) (control.RegisteredHost, bool, error) {
+	defer m.in()()
+	h, ok := m.hosts[id]
+	return h, ok, nil
+}
+
 func (m *Memory) write(d control.Deed) { m.done(d.By, d.What, d.Reason) }
