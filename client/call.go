@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/plimsoll-project/plimsoll/api"
 )
 
 const (
@@ -31,31 +34,61 @@ type call struct {
 var errTooSlow = errors.New("it did not answer in time")
 
 // do sends one request and returns its status. Into out goes the body of an answer below
-// 300; anything else becomes the error.
-func (c *Client) do(ctx context.Context, q call, out any) (int, error) {
+// 300; anything else becomes the error. Where a replica does not answer, the next is asked.
+func (c *Client) do(ctx context.Context, q call, out any) (status int, err error) {
+	first := c.at.Load()
+	for i := range c.bases {
+		at := (int(first) + i) % len(c.bases)
+		if status, err = c.ask(ctx, c.bases[at], q, out); ctx.Err() != nil || !isElsewhere(err) {
+			c.at.Store(uint32(at))
+			return status, err
+		}
+		c.at.Store(uint32((at + 1) % len(c.bases))) // whoever asks again begins there
+		if !q.again() && !unheard(err) {
+			return status, err
+		}
+	}
+	return status, err
+}
+
+// isElsewhere says that another replica may have an answer.
+func isElsewhere(err error) bool {
+	return errors.As(err, new(*Unreachable)) || errors.Is(err, api.Unavailable)
+}
+
+// again says that to ask twice is to ask once.
+func (q call) again() bool { return q.keyed || q.method == http.MethodGet }
+
+// unheard says that a request cannot have been taken up: there was no connection for it.
+func unheard(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+func (c *Client) ask(ctx context.Context, base *url.URL, q call, out any) (int, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, maxCall+q.held, errTooSlow)
 	defer cancel()
-	status, err := c.exchange(bounded, q, out)
+	status, err := c.exchange(bounded, base, q, out)
 	if ctx.Err() != nil && err != nil {
 		return 0, context.Cause(ctx)
 	}
 	return status, err
 }
 
-func (c *Client) exchange(ctx context.Context, q call, out any) (int, error) {
-	req, err := c.request(ctx, q)
+func (c *Client) exchange(ctx context.Context, base *url.URL, q call, out any) (int, error) {
+	req, err := c.request(ctx, base, q)
 	if err != nil {
 		return 0, err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return 0, c.unreachable(ctx, err)
+		return 0, unreachable(ctx, base, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	switch {
 	case err != nil:
-		return 0, c.unreachable(ctx, err)
+		return 0, unreachable(ctx, base, err)
 	case len(body) > maxBody:
 		return 0, fmt.Errorf("%s %s: the answer is longer than %d bytes", q.method, q.path, maxBody)
 	case resp.StatusCode >= 300:
@@ -64,8 +97,8 @@ func (c *Client) exchange(ctx context.Context, q call, out any) (int, error) {
 	return resp.StatusCode, decode(q, resp, body, out)
 }
 
-func (c *Client) request(ctx context.Context, q call) (*http.Request, error) {
-	target := c.base.JoinPath(q.path)
+func (c *Client) request(ctx context.Context, base *url.URL, q call) (*http.Request, error) {
+	target := base.JoinPath(q.path)
 	target.RawQuery = q.query.Encode()
 	var body io.Reader
 	if q.body != nil {
@@ -94,7 +127,7 @@ func (c *Client) request(ctx context.Context, q call) (*http.Request, error) {
 }
 
 // unreachable drops the method and URL that package net/http puts in front of a cause.
-func (c *Client) unreachable(ctx context.Context, err error) error {
+func unreachable(ctx context.Context, base *url.URL, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -102,7 +135,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return &Unreachable{URL: c.base.Redacted(), Err: err}
+	return &Unreachable{URL: base.Redacted(), Err: err}
 }
 
 func decode(q call, resp *http.Response, body []byte, out any) error {

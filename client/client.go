@@ -18,6 +18,10 @@
 // 2.4 s plus the window of its try (250 ms, 500 ms, … 8 s). Asking twice is safe, for a key
 // names one admission; without a key a random one is made.
 //
+// Several replicas are several addresses, separated by commas. A client asks one of them, and
+// the next where that one does not answer, or has no store at the moment; what might be done
+// twice by that goes to the next only if it cannot have been heard.
+//
 // A Client may be used from any goroutine.
 package client
 
@@ -28,11 +32,13 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 )
 
 // Client speaks to one control plane.
 type Client struct {
-	base   *url.URL
+	bases  []*url.URL
+	at     atomic.Uint32 // index of the replica that is asked first
 	token  string
 	http   *http.Client
 	agent  string        // User-Agent
@@ -52,20 +58,27 @@ func WithRandom(random func() uint64) Option { return func(c *Client) { c.random
 // WithUserAgent says who is calling.
 func WithUserAgent(name string) Option { return func(c *Client) { c.agent = name } }
 
-// New makes a client of the control plane at url, "http://127.0.0.1:7070" for instance. It
-// connects to nothing yet.
+// New makes a client of the control plane at an address, "http://127.0.0.1:7070" for instance,
+// or at any of several, "http://10.0.0.1:7070,http://10.0.0.2:7070". It connects to nothing yet.
 func New(address, token string, options ...Option) (*Client, error) {
-	base, err := parseBase(address)
-	if err != nil {
-		return nil, err
+	var bases []*url.URL
+	for one := range strings.SplitSeq(address, ",") {
+		base, err := parseBase(strings.TrimSpace(one))
+		if err != nil {
+			return nil, err
+		}
+		bases = append(bases, base)
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errors.New("the token holds blanks or characters that cannot stand in a header")
 	}
-	c := &Client{base: base, token: token, agent: "plimsoll-go", random: rand.Uint64}
+	c := &Client{bases: bases, token: token, agent: "plimsoll-go", random: rand.Uint64}
 	c.http = &http.Client{CheckRedirect: stayHere}
 	for _, option := range options {
 		option(c)
+	}
+	if n := uint64(len(bases)); n > 1 { // so that many clients do not all ask the first
+		c.at.Store(uint32(c.random() % n))
 	}
 	return c, nil
 }

@@ -16,13 +16,21 @@ import (
 // ticket; the old one is worth nothing longer. Due every HeartbeatMS. Where no host answers
 // for the slot (Audience is set) it is due for as long as the sandbox runs.
 func (c *Client) Heartbeat(ctx context.Context, key string) (*api.Admission, error) {
-	return send[api.Admission](ctx, c, http.MethodPost, byKey(key)+"/heartbeat", nil)
+	return c.beat(ctx, byKey(key))
 }
 
 // HeartbeatID is Heartbeat by the server's name for the admission: of a class that hosts alone
 // record, only the replica that admitted it knows it by its key.
 func (c *Client) HeartbeatID(ctx context.Context, id string) (*api.Admission, error) {
-	return send[api.Admission](ctx, c, http.MethodPost, byID(id)+"/heartbeat", nil)
+	return c.beat(ctx, byID(id))
+}
+
+func (c *Client) beat(ctx context.Context, path string) (*api.Admission, error) {
+	a := new(api.Admission)
+	if _, err := c.do(ctx, call{method: http.MethodPost, path: path + "/heartbeat", keyed: true}, a); err != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
 // Release gives an admission back, whatever its state: it ends a sandbox that runs, and

@@ -100,7 +100,7 @@ func (a *app) root(extra []*cobra.Command) *cobra.Command {
 
 func (a *app) addFlags(root *cobra.Command) {
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.url, "url", "", "the server, as in http://127.0.0.1:7070")
+	flags.StringVar(&a.url, "url", "", "the server, as in http://127.0.0.1:7070, or several, separated by commas")
 	flags.StringVar(&a.tokenFile, "token-file", "", "a file that holds the token and nothing else")
 	flags.StringVar(&a.ca, "ca", "", "a file with the authority that signed the server's certificate (PEM)")
 	flags.StringVar(&a.dataDir, "data-dir", "", "data directory of a plimsoll up on this machine")

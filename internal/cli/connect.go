@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll-project/plimsoll/client"
@@ -60,7 +61,7 @@ func (a *app) find() (way, error) {
 	}
 	named := w.url
 	w.url = first(named, note.URL)
-	if w.ca = first(a.ca, os.Getenv("PLIMSOLL_CA")); w.ca == "" && (named == "" || named == note.URL) {
+	if w.ca = first(a.ca, os.Getenv("PLIMSOLL_CA")); w.ca == "" && isAt(note, named) {
 		w.ca = note.CA
 	}
 	tokenFile := a.tokenFile
@@ -69,7 +70,7 @@ func (a *app) find() (way, error) {
 		return w, nil
 	}
 	// The token of the note is for its own server; another one is not told it.
-	if tokenFile == "" && (named == "" || named == note.URL) {
+	if tokenFile == "" && isAt(note, named) {
 		tokenFile = note.TokenFile
 	}
 	if tokenFile != "" {
@@ -77,6 +78,17 @@ func (a *app) find() (way, error) {
 		return w, err
 	}
 	return w, nil
+}
+
+// isAt says that no other server is named than those of the note: it may be one of several.
+func isAt(n discover.Note, named string) bool {
+	all := strings.Split(n.URL, ",")
+	for one := range strings.SplitSeq(named, ",") {
+		if one != "" && !slices.Contains(all, one) {
+			return false
+		}
+	}
+	return true
 }
 
 func nowhere(dir string, err error) error {

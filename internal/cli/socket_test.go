@@ -39,3 +39,15 @@ func TestTheTokenStaysHere(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// The token that a note names is for the servers of that note, any of them, and for no other.
+func TestTheTokenOfANoteIsForItsServers(t *testing.T) {
+	n := discover.Note{URL: "http://a:1,http://b:1"}
+	for named, want := range map[string]bool{
+		"": true, "http://b:1": true, "http://a:1,http://b:1": true, "http://c:1": false, "http://a:1,http://c:1": false, "http://b": false,
+	} {
+		if isAt(n, named) != want {
+			t.Errorf("%q: %v", named, !want)
+		}
+	}
+}

@@ -264,15 +264,19 @@ func (t *Trial) startAgent(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	var urls []string
-	for _, r := range t.replicas {
-		urls = append(urls, r.note.URL)
-	}
 	t.agents = append(t.agents, m)
 	headroom := min(gate.FromMiB((t.share / 8).CeilMiB()), 256*gate.MiB)
 	return t.start(m, "agent", "PLIMSOLL_HOST_ID="+m.name, fmt.Sprintf("PLIMSOLL_HOST_BUDGET=%dMiB", t.share.FloorMiB()),
 		fmt.Sprintf("PLIMSOLL_HOST_HEADROOM=%dMiB", headroom.FloorMiB()), "PLIMSOLL_AGENT_LISTEN=127.0.0.1:0",
-		"PLIMSOLL_AGENT_REPLICAS="+strings.Join(urls, ","), "PLIMSOLL_AGENT_JOIN_TOKEN_FILE="+file)
+		"PLIMSOLL_AGENT_REPLICAS="+strings.Join(t.urls(), ","), "PLIMSOLL_AGENT_JOIN_TOKEN_FILE="+file)
+}
+
+// urls are where the replicas are.
+func (t *Trial) urls() (all []string) {
+	for _, r := range t.replicas {
+		all = append(all, r.note.URL)
+	}
+	return all
 }
 
 // issue makes a host's join token.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/plimsoll-project/plimsoll/internal/config"
@@ -15,7 +16,7 @@ import (
 func (t *Trial) announce() error {
 	local := &t.File.Local
 	first := t.replicas[0].note
-	note := discover.Note{URL: first.URL, TokenFile: first.TokenFile, Socket: t.agents[0].note.Socket, Sockets: map[string]string{}}
+	note := discover.Note{URL: strings.Join(t.urls(), ","), TokenFile: first.TokenFile, Socket: t.agents[0].note.Socket, Sockets: map[string]string{}}
 	for _, m := range t.agents {
 		note.Sockets[m.name] = m.note.Socket
 	}
