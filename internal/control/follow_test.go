@@ -533,8 +533,14 @@ func TestBuryToTheEnd(t *testing.T) {
 		if again.Host == "h1" {
 			f.t.Errorf("%+v", again)
 		}
+		if _, err := f.g.Host(f.t.Context(), "h1"); errors.Is(err, api.NotFound) {
+			t.Errorf("before the bury: %v", err)
+		}
 		if c := f.done(f.g, "h1", registry.Bury); c.Lost != 1 {
 			f.t.Errorf("%+v", c)
+		}
+		if _, err := f.g.Host(f.t.Context(), "h1"); !errors.Is(err, api.NotFound) || !strings.Contains(err.Error(), "was buried") {
+			t.Errorf("a look at a buried host, which nobody should wait for: %v", err)
 		}
 		f.wantState("base", pool.Lost)
 		moved := f.admit("base", "base", pin)

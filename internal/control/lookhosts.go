@@ -3,6 +3,7 @@ package control
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -77,6 +78,8 @@ func (g *Gateway) Host(ctx context.Context, id string) (api.Host, error) {
 	switch {
 	case link == nil && registered == nil:
 		return api.Host{}, api.Refuse(api.NotFound, "no host %s is registered", id)
+	case link == nil && registered.State == registry.Buried:
+		return api.Host{}, api.Refuse(api.NotFound, "host %s was buried at %s; it has to join anew", id, registered.BuriedAt.Wall().Format(time.DateTime))
 	case link == nil:
 		shown := api.Host{}
 		g.addRegistered(&shown, registered)
