@@ -44,6 +44,11 @@ func (r *report) checkLocal(l *Local) {
 		// It may hold a password, so it is not repeated.
 		r.relation([]string{"store"}, "is no store; write sqlite, sqlite:/absolute/path or postgres://user@host/database")
 	}
+	if text := listenFault(l.Metrics); l.Metrics != "" && text != "" {
+		r.relation([]string{"metrics"}, "%q %s; write host:port, as in 127.0.0.1:7074", short(l.Metrics), text)
+	} else if l.Metrics != "" && l.TLS == nil && !l.Plaintext && beyondLoopback(l.Metrics) {
+		r.relation([]string{"metrics"}, "%q is beyond this machine; set tls.cert, tls.key and tls.ca, or plaintext: true, or serve them on 127.0.0.1", short(l.Metrics))
+	}
 	r.checkWire(l)
 	if l.Host != nil {
 		r.checkHost(l)

@@ -45,6 +45,7 @@ type Local struct {
 	Agents    Agents   `yaml:"agents"`     // of a replica
 	Agent     *Agent   `yaml:"agent"`      // nil: this process's agent has no replicas elsewhere
 	StandIn   *StandIn `yaml:"stand_in"`   // nil: this process stands in for no hosts
+	Metrics   string   `yaml:"metrics"`    // where an agent serves them; "": nowhere. A replica serves them with its API
 }
 
 // TLS is a process's certificate, and whose it trusts.

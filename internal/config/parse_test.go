@@ -96,7 +96,7 @@ p.yaml:4: fleet.cohort_window: 2h is out of bounds; write a duration from 1s to 
 		"two documents":     {"data_dir: /a\n---\nlisten: b\n", `p.yaml:2: a second document begins here; keep one and remove the line ---`},
 		"broken YAML":       {"data_dir: /a\nhost: {id: [\n", "p.yaml:2: is not YAML: did not find expected node content; look at the indentation and the quotes around this line"},
 		"an unknown key":    {"data_dri: /a\n", `p.yaml:1: data_dri: is not a setting; did you mean data_dir?`},
-		"a far unknown key": {"x: 1\n", `p.yaml:1: x: is not a setting; known here are advertise, agent, agents, data_dir, fleet, host, keys, listen, plaintext, replica_id, stand_in, store, tls`},
+		"a far unknown key": {"x: 1\n", `p.yaml:1: x: is not a setting; known here are advertise, agent, agents, data_dir, fleet, host, keys, listen, metrics, plaintext, replica_id, stand_in, store, tls`},
 		"a key twice": {
 			"host:\n  id: a\n  mode: committed\n  id: b\n",
 			`p.yaml:4: host.id: stands twice, first on line 2; remove one`,
@@ -110,7 +110,7 @@ p.yaml:4: fleet.cohort_window: 2h is out of bounds; write a duration from 1s to 
 		},
 		"a merge":            {"host:\n  <<: {id: a}\n", `p.yaml:2: host: merges another section; write the settings out`},
 		"a tag":              {"data_dir: !!str /a\n", `p.yaml:1: data_dir: carries the tag !!str; write the value without it`},
-		"a key of two lines": {"\"a\\nb\": 1\n", `p.yaml:1: "a\nb": is not a setting; known here are advertise, agent, agents, data_dir, fleet, host, keys, listen, plaintext, replica_id, stand_in, store, tls`},
+		"a key of two lines": {"\"a\\nb\": 1\n", `p.yaml:1: "a\nb": is not a setting; known here are advertise, agent, agents, data_dir, fleet, host, keys, listen, metrics, plaintext, replica_id, stand_in, store, tls`},
 		"a complex k":        {"? [a]\n: b\n", `p.yaml:1: has a key that is no plain word; write the name of a setting`},
 		"sizes": {
 			"host:\n  budget: 4096\n  headroom: 1GB\n",

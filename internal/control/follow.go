@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -181,7 +182,7 @@ func (g *Gateway) unconnected(id, why string) {
 		delete(g.known.why, id)
 		return
 	}
-	g.known.why[id] = why
+	g.known.why[id] = strings.ReplaceAll(why, "\n", ": ") // it is shown in a table's line
 }
 
 // tell brings hosts and the registry to say the same of each other. What does not succeed is

@@ -69,7 +69,7 @@ func (n *wires) Dial(ctx context.Context, h control.RegisteredHost) (control.Con
 	n.dials[h.Endpoint] = append(n.dials[h.Endpoint], time.Now())
 	to := n.hosts[h.Endpoint]
 	if to == nil || n.down {
-		return nil, errors.New("connection refused")
+		return nil, errors.Join(errors.New("dial"), errors.New("connection refused"))
 	}
 	w := &wire{fakeHost: to, net: n, over: make(chan struct{}), some: make(chan struct{}, 1)}
 	n.open[w] = true
@@ -346,7 +346,7 @@ func TestAFreshReplicaOffersNobodyUnheard(t *testing.T) {
 		f.want("infeasible", out, err)
 		hosts, err := g.Hosts(f.t.Context())
 		f.must(err)
-		if len(hosts) != 1 || hosts[0].Connected || hosts[0].NotConnected != "connection refused" {
+		if len(hosts) != 1 || hosts[0].Connected || hosts[0].NotConnected != "dial: connection refused" {
 			f.t.Errorf("%+v", hosts)
 		}
 		f.net.mend()

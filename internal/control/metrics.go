@@ -202,6 +202,34 @@ func collectHost(out chan<- prometheus.Metric, id string, v host.View) {
 	out <- gauge(descShut, shut, id)
 }
 
+// HostGauges are those of one host, for whoever serves them without a replica.
+func HostGauges(id string, view func(context.Context) (host.View, error)) prometheus.Collector {
+	return oneHost{id, view}
+}
+
+type oneHost struct {
+	id   string
+	view func(context.Context) (host.View, error)
+}
+
+// Describe sends what Collect may send.
+func (h oneHost) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom, descAside, descFree, descSandboxes, descShut,
+	} {
+		out <- d
+	}
+}
+
+// Collect asks the host for its arithmetic.
+func (h oneHost) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if v, err := h.view(ctx); err == nil {
+		collectHost(out, h.id, v)
+	}
+}
+
 func gauge(d *prometheus.Desc, v float64, label string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label)
 }

@@ -14,6 +14,7 @@ import (
 func AgentCommand(version string) *cobra.Command {
 	var f flags
 	var observes, standsIn bool
+	var metrics string
 	var seen config.Observe
 	c := &cobra.Command{
 		Use:   "agent",
@@ -35,6 +36,8 @@ started it, and plimsoll observe shows what each mode would hold of it. It write
 outside its data directory, and signals, moves, limits and scores nothing. A file that says
 host.enforcement: observe, and names no replicas, has the same effect.
 
+With --metrics, or metrics: ADDRESS of the file, the host's figures are served to Prometheus.
+
 With --stand-in it keeps the ledgers of the hosts of stand_in.hosts, which cannot run an agent,
 by the heartbeats that they post to its own listener at /v1/reports. Replicas dial each of them
 as they do an agent: at agent.listen, and the ports that follow it; each joins with the token
@@ -45,12 +48,19 @@ in data_dir/hosts/ID/join_token. ` + standin.Limits,
   PLIMSOLL_HOST_BUDGET=4GiB plimsoll agent --data-dir ./state
   plimsoll agent --stand-in --config stand-in.yaml
   plimsoll agent --observe --match 'firecracker|qemu-system'
+  plimsoll agent --observe --match firecracker --metrics 127.0.0.1:7074
   plimsoll agent --observe --cgroup-parent /machine.slice --default-size 2GiB`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := f.options(c, version)
 			if err != nil {
 				return err
+			}
+			if metrics != "" {
+				said := func(name string) string { return map[string]string{"PLIMSOLL_METRICS": metrics}[name] }
+				if err := config.Overlay(&o.File.Local, said); err != nil {
+					return err
+				}
 			}
 			if observes || onlyObserves(&o.File.Local) {
 				observing(c, &o, seen)
@@ -70,6 +80,7 @@ in data_dir/hosts/ID/join_token. ` + standin.Limits,
 	}
 	c.Flags().StringVar(&f.path, "config", "", "configuration `file`; see plimsoll config example")
 	c.Flags().StringVar(&f.level, "log", "info", "what to log on standard error: debug, info, warn or error")
+	c.Flags().StringVar(&metrics, "metrics", "", "serve GET /metrics for Prometheus at this `address`, as in 127.0.0.1:7074 (default: nowhere)")
 	c.Flags().BoolVar(&observes, "observe", false, "measure only what runs, and touch nothing")
 	c.Flags().BoolVar(&standsIn, "stand-in", false, "keep the ledgers of hosts that cannot run an agent")
 	observe.AddFlags(c, &seen)

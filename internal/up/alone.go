@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/plimsoll-project/plimsoll/internal/agent"
+	"github.com/plimsoll-project/plimsoll/internal/cli"
+	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/discover"
 )
 
@@ -45,6 +47,13 @@ func (u *Up) standAlone(ctx context.Context, parts *errgroup.Group) (err error) 
 		return err
 	}
 	if u.seam, err = u.agent.Listen(); err != nil {
+		return err
+	}
+	identity, err := identityOf(&u.File.Local)
+	if err != nil {
+		return cli.NotValid(err)
+	}
+	if err := serveMetrics(ctx, &u.Options, identity, parts, control.HostGauges(c.Host.ID, u.agent.View)); err != nil {
 		return err
 	}
 	parts.Go(func() error { return u.agent.Run(ctx) })

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/agent"
 	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/discover"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 	"github.com/plimsoll-project/plimsoll/internal/link"
@@ -109,6 +110,9 @@ func (j *joined) start(ctx context.Context, parts *errgroup.Group, life int64) (
 	}
 	if j.standIn == nil {
 		if j.seam, err = j.agent.Listen(); err != nil {
+			return err
+		}
+		if err := serveMetrics(ctx, &j.Options, j.identity, parts, control.HostGauges(local.HostID(), j.agent.View)); err != nil {
 			return err
 		}
 		parts.Go(func() error { return j.agent.Serve(ctx, j.seam) })

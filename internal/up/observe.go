@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 	"github.com/plimsoll-project/plimsoll/internal/observe"
 )
@@ -14,12 +18,13 @@ import (
 const writeEvery = 2 * time.Second
 
 // RunObserver watches this machine until ctx ends, and writes nothing but its newest report
-// into the data directory. It opens no socket and starts, stops and scores no process.
+// into the data directory. It starts, stops and scores no process, and opens no socket but the
+// one for metrics, where the file names one.
 func RunObserver(ctx context.Context, o Options) (err error) {
 	local := &o.File.Local
 	rules, err := observe.RulesOf(local.Host)
 	if err != nil {
-		return err
+		return unfit(err.Error(), "plimsoll agent --help shows both")
 	}
 	machine, err := hostmem.Discover("/")
 	if err != nil {
@@ -31,29 +36,49 @@ func RunObserver(ctx context.Context, o Options) (err error) {
 	}
 	defer lock.Close()
 	w := watch{Options: o, observer: observe.New(local.HostID(), machine, rules)}
-	return w.run(ctx)
+	if err := w.look(); err != nil {
+		return err
+	}
+	identity, err := identityOf(local)
+	if err != nil {
+		return cli.NotValid(err)
+	}
+	parts, over := errgroup.WithContext(ctx)
+	if err := serveMetrics(over, &o, identity, parts, observe.Gauges(w.newest)); err != nil {
+		return err
+	}
+	parts.Go(func() error { return w.run(over) })
+	return parts.Wait()
 }
 
 type watch struct {
 	Options
 	observer *observe.Observer
 	written  time.Time
-	report   observe.Report
 	failed   string // what the last look failed of; "" if it did not
+
+	mu     sync.Mutex // guards what follows
+	report observe.Report
+}
+
+// newest is the last report.
+func (w *watch) newest() observe.Report {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.report
 }
 
 func (w *watch) run(ctx context.Context) error {
-	if err := w.look(); err != nil {
-		return err
-	}
+	seen := w.newest()
 	fmt.Fprintf(w.Out, "plimsoll %s observes host %s and touches nothing: %d found\n\nTry, in another terminal:\n\n  plimsoll %sobserve\n\n",
-		w.Version, w.report.Host, w.report.Found, (&Up{Options: w.Options}).dataDirFlag())
+		w.Version, seen.Host, seen.Found, (&Up{Options: w.Options}).dataDirFlag())
 	tick := time.NewTicker(w.File.Local.Host.SampleSandboxes)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return w.report.Write(w.File.Local.DataDir)
+			last := w.newest()
+			return last.Write(w.File.Local.DataDir)
 		case <-tick.C:
 			w.say(w.look())
 		}
@@ -66,7 +91,9 @@ func (w *watch) look() error {
 	if err != nil {
 		return err
 	}
+	w.mu.Lock()
 	w.report = r
+	w.mu.Unlock()
 	if now.Sub(w.written) < writeEvery {
 		return nil
 	}
