@@ -60,7 +60,24 @@ func (b Bytes) Sub(c Bytes) Bytes {
 func (b Bytes) Positive() Bytes { return max(b, 0) }
 
 // Permille returns n thousandths of b, rounded down, saturated.
-func (b Bytes) Permille(n int64) Bytes { return b.Scale(n, 1000) }
+func (b Bytes) Permille(n int64) Bytes {
+	if b.small(n) {
+		return Bytes(uint64(b) * uint64(n) / 1000)
+	}
+	return b.Scale(n, 1000)
+}
+
+// per1024 is Scale(n, 1024).
+func (b Bytes) per1024(n int64) Bytes {
+	if b.small(n) {
+		return Bytes(uint64(b) * uint64(n) / 1024)
+	}
+	return b.Scale(n, 1024)
+}
+
+// small says whether a product of the two needs no 128 bits and no sign, as nearly always: then
+// a constant divides it without a division.
+func (b Bytes) small(n int64) bool { return uint64(b) < 1<<48 && uint64(n) < 1<<15 }
 
 // Scale returns b × num / den, rounded towards minus infinity, saturated. The product is
 // taken in 128 bits, so nothing is lost on the way. den must be above zero.

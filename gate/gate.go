@@ -127,7 +127,10 @@ func (a *Ask) Fault() string {
 
 // Reserve is what an ask is charged at least: configured for the stateful and on a
 // committed host, else max(fraction × configured, floor), never above configured.
-func Reserve(a Ask, m Mode) Bytes {
+func Reserve(a Ask, m Mode) Bytes { return a.ReserveOn(m) }
+
+// ReserveOn is Reserve where an ask is at hand and need not be copied.
+func (a *Ask) ReserveOn(m Mode) Bytes {
 	if a.Stateful || m == Committed {
 		return a.Memory
 	}
@@ -135,8 +138,11 @@ func Reserve(a Ask, m Mode) Bytes {
 }
 
 // Need is what the ledger will hold for an ask: its reserve, rounded up to whole MiB.
-func Need(a Ask, m Mode) Bytes {
-	return FromMiB(Reserve(a, m).CeilMiB())
+func Need(a Ask, m Mode) Bytes { return a.NeedOn(m) }
+
+// NeedOn is Need where an ask is at hand and need not be copied.
+func (a *Ask) NeedOn(m Mode) Bytes {
+	return FromMiB(a.ReserveOn(m).CeilMiB())
 }
 
 // Usage is what the last sample saw of one running sandbox.
@@ -224,7 +230,7 @@ func DefaultWeights() Weights { return Weights{Core: 600, GiB: 300, StreamRestor
 // Score is a host's desirability in thousandths, more is emptier. Both amounts are net
 // of charges and reservations. Saturated integers, so that it is the same on every machine.
 func Score(w Weights, freeCPUMilli int64, free Bytes, streamRestore bool) int64 {
-	s := Bytes(freeCPUMilli).Permille(w.Core).Add(Bytes(free.FloorMiB()).Scale(w.GiB, 1024))
+	s := Bytes(freeCPUMilli).Permille(w.Core).Add(Bytes(free.FloorMiB()).per1024(w.GiB))
 	if streamRestore {
 		s = s.Add(Bytes(w.StreamRestore))
 	}

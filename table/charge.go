@@ -37,7 +37,10 @@ func (t *Table) Charge(r Ref, a *gate.Ask, cohort Cohort) Charge {
 		t.charges = append(t.charges, charge{})
 	}
 	c := &t.charges[i]
-	*c = charge{host: r, gen: c.gen + 1, open: true, need: gate.Need(*a, h.mode).Positive().CeilMiB(), cpu: max(a.CPUMilli, 0), dims: a.Dims, cohort: cohort}
+	c.host, c.open, c.cohort = r, true, cohort
+	c.need, c.cpu = a.NeedOn(h.mode).Positive().CeilMiB(), max(a.CPUMilli, 0)
+	c.dims = a.Dims
+	c.gen++
 	h.count(c, 1)
 	t.cohorts.add(placeOf{cohort, r}, 1)
 	c.trial = len(t.records) > 0 && t.ask(r.index)

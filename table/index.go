@@ -15,10 +15,8 @@ const (
 
 // spot is where a host lies in the index.
 type spot struct {
-	group  int32 // none: in no group yet
 	bucket int32 // none: not a candidate
 	pos    int32 // in the bucket's heap
-	room   int32 // as its entry there has it
 }
 
 // entry is a host in a bucket's heap, with its room beside it so that a heap needs no host.
@@ -47,8 +45,8 @@ func newGroup(mode gate.Mode, own bool, labels []gate.Label, mixed bool, buckets
 
 // join puts a host that is in no heap into the group of its mode, labels and share.
 func (t *Table) join(i int32, labels []gate.Label) {
-	h, s := &t.hosts[i], &t.spots[i]
-	if s.group != none && t.groups[s.group].holds(h) && slices.Equal(h.labels, labels) {
+	h, k := &t.hosts[i], t.kin[i]
+	if k != nobody && t.groups[k].holds(h) && slices.Equal(h.labels, labels) {
 		return
 	}
 	h.labels = sortedLabels(labels)
@@ -57,16 +55,27 @@ func (t *Table) join(i int32, labels []gate.Label) {
 
 // enter puts a host that is in no heap into the group that holds it.
 func (t *Table) enter(i int32) {
-	h, s := &t.hosts[i], &t.spots[i]
-	s.group = t.groupFor(h)
-	if g := t.groups[s.group]; !g.mixed {
+	h := &t.hosts[i]
+	k := t.groupFor(h)
+	t.assign(i, int16(k))
+	if g := t.groups[k]; !g.mixed {
 		h.labels = g.labels
+	}
+}
+
+// assign puts a host that is in no heap into a group, or into none.
+func (t *Table) assign(i int32, k int16) {
+	if was := t.kin[i]; was != nobody {
+		t.peaks[was].size--
+	}
+	if t.kin[i] = k; k != nobody {
+		t.peaks[k].size++
 	}
 }
 
 // rejoin is join for a host whose side has changed; one that was never heard is in no group.
 func (t *Table) rejoin(i int32) {
-	if t.spots[i].group != none {
+	if t.kin[i] != nobody {
 		t.join(i, t.hosts[i].labels)
 		t.reindex(i)
 	}
@@ -126,7 +135,9 @@ func (t *Table) groupFor(h *host) int32 {
 	at := int32(len(t.groups))
 	t.groups = append(t.groups, g)
 	t.peaks = append(t.peaks, peak{bucket: none, room: noRoom, most: noRoom})
-	t.kinds.add(at, g)
+	if t.kinds.add(at, g); len(t.groups) == manyGroups {
+		t.levels = t.countLevels()
+	}
 	return at
 }
 
@@ -183,35 +194,37 @@ func (t *Table) reindex(i int32) {
 		t.unindex(i)
 		return
 	}
-	if g := t.groups[s.group]; !g.mixed && !g.stocks(h) {
+	if g := t.groups[t.kin[i]]; !g.mixed && !g.stocks(h) {
 		t.unindex(i)
 		t.enter(i)
 	}
-	g, b := t.groups[s.group], t.bucketOf(h)
-	if s.indexed() && s.bucket == b {
-		s.room = h.indexed()
-		g.heaps[b][s.pos].room = s.room
+	k, b := int32(t.kin[i]), t.bucketOf(h)
+	g := t.groups[k]
+	if s.bucket == b {
+		g.heaps[b][s.pos].room = h.indexed()
 		t.fix(g.heaps[b], s.pos)
 	} else {
 		t.unindex(i)
-		s.bucket, s.pos, s.room = b, int32(len(g.heaps[b])), h.indexed()
-		g.heaps[b] = append(g.heaps[b], entry{room: s.room, ref: i})
+		s.bucket, s.pos = b, int32(len(g.heaps[b]))
+		g.heaps[b] = append(g.heaps[b], entry{room: h.indexed(), ref: i})
 		t.up(g.heaps[b], s.pos)
-		t.levels[side(g.own)].enter(b)
+		if len(t.groups) >= manyGroups {
+			t.levels[side(g.own)].enter(b)
+		}
 	}
-	t.refresh(s.group, b)
+	t.refresh(k, b)
 }
 
-func (s *spot) indexed() bool { return s.group != none && s.bucket != none }
+func (s *spot) indexed() bool { return s.bucket != none }
 
 // unindex takes a host out of its heap, if it is in one.
 func (t *Table) unindex(i int32) {
 	s := &t.spots[i]
 	if !s.indexed() {
-		s.bucket = none
 		return
 	}
-	g, b, pos := t.groups[s.group], s.bucket, s.pos
+	k, b, pos := int32(t.kin[i]), s.bucket, s.pos
+	g := t.groups[k]
 	heap := g.heaps[b]
 	last := int32(len(heap) - 1)
 	moved := heap[last]
@@ -223,8 +236,10 @@ func (t *Table) unindex(i int32) {
 	}
 	g.heaps[b] = shrink(heap)
 	s.bucket = none
-	t.levels[side(g.own)].leave(b)
-	t.refresh(s.group, b)
+	if len(t.groups) >= manyGroups {
+		t.levels[side(g.own)].leave(b)
+	}
+	t.refresh(k, b)
 }
 
 // shrink gives memory back, so that a fleet that drifts through the buckets leaves none behind.

@@ -50,36 +50,38 @@ func (t *Table) checkHosts() error {
 }
 
 func (t *Table) checkSpot(h *host, s *spot, i int32) error {
-	g := t.groups[s.group]
+	g := t.groups[t.kin[i]]
 	if !g.holds(h) || !g.mixed && !slices.Equal(g.labels, h.labels) {
 		return fmt.Errorf("table: host %q is in a group of other hosts", h.id)
 	}
 	if b := t.bucketOf(h); s.bucket != b {
 		return fmt.Errorf("table: host %q is in bucket %d, its score says %d", h.id, s.bucket, b)
 	}
-	if e := g.heaps[s.bucket][s.pos]; e != (entry{room: h.indexed(), ref: i}) || s.room != e.room {
+	if e := g.heaps[s.bucket][s.pos]; e != (entry{room: h.indexed(), ref: i}) {
 		return fmt.Errorf("table: host %q has room %d, its entry says %v", h.id, h.indexed(), e)
 	}
 	return nil
 }
 
 func (t *Table) checkIndex() error {
-	total, sides := 0, [2]levels{newLevels(t.opts.Buckets), newLevels(t.opts.Buckets)}
+	total, sizes := 0, make([]int32, len(t.groups))
+	for _, k := range t.kin {
+		if k != nobody {
+			sizes[k]++
+		}
+	}
 	for k, g := range t.groups {
-		n, err := g.check(t.peaks[k])
+		n, err := g.check(t.peaks[k], sizes[k])
 		if err != nil {
 			return fmt.Errorf("table: group %d: %w", k, err)
 		}
-		for b, heap := range g.heaps {
-			for range heap {
-				sides[side(g.own)].enter(int32(b))
-			}
-		}
 		total += n
 	}
-	for i := range sides {
-		if l := &t.levels[i]; l.top != sides[i].top || !slices.Equal(l.hosts, sides[i].hosts) || !slices.Equal(l.some, sides[i].some) {
-			return fmt.Errorf("table: side %d has hosts up to bucket %d, counted up to %d", i, sides[i].top, l.top)
+	if len(t.groups) >= manyGroups {
+		for s, want := range t.countLevels() {
+			if l := &t.levels[s]; l.top != want.top || !slices.Equal(l.hosts, want.hosts) || !slices.Equal(l.some, want.some) {
+				return fmt.Errorf("table: side %d has hosts up to bucket %d, counted up to %d", s, want.top, l.top)
+			}
 		}
 	}
 	if total != t.counts[Candidate] {
@@ -89,8 +91,8 @@ func (t *Table) checkIndex() error {
 }
 
 // check counts a group's entries, and looks at its heaps, its tree and its peak.
-func (g *group) check(remembered peak) (total int, err error) {
-	buckets, p := len(g.heaps), peak{bucket: none, room: noRoom, most: g.best[1]}
+func (g *group) check(remembered peak, size int32) (total int, err error) {
+	buckets, p := len(g.heaps), peak{bucket: none, room: noRoom, most: g.best[1], size: size}
 	for b, heap := range g.heaps {
 		total += len(heap)
 		most := int32(noRoom)

@@ -114,7 +114,12 @@ type peak struct {
 	room   int32 // the most there
 	hosts  int32 // that lie there
 	most   int32 // room in any bucket
+	size   int32 // hosts, in a bucket or not
 }
+
+// manyGroups is from when on a search guesses before it looks at each, and the hosts are counted
+// by their bucket for that.
+const manyGroups = 8
 
 // levels count the hosts of one side by their bucket, whatever their group.
 type levels struct {
@@ -123,8 +128,19 @@ type levels struct {
 	top   int32    // the highest of these, or none
 }
 
-func newLevels(buckets int) levels {
-	return levels{hosts: make([]int32, buckets), some: make([]uint64, (buckets+63)/64), top: none}
+// countLevels counts the hosts of both sides anew.
+func (t *Table) countLevels() (l [2]levels) {
+	for s := range l {
+		l[s] = levels{hosts: make([]int32, t.opts.Buckets), some: make([]uint64, (t.opts.Buckets+63)/64), top: none}
+	}
+	for _, g := range t.groups {
+		for b, heap := range g.heaps {
+			for range heap {
+				l[side(g.own)].enter(int32(b))
+			}
+		}
+	}
+	return l
 }
 
 // enter counts one more host in a bucket.

@@ -39,24 +39,33 @@ type query struct {
 	rand uint64
 
 	kinds   groupSet // groups that may take it
+	single  bool     // of no dimension it takes more than one
 	lenient bool     // hosts in quarantine may be asked, too
 	cohort  Cohort   // while its rule holds
 	looks   int      // hosts that may still be passed over for it
 }
 
 func (t *Table) newQuery(a *gate.Ask, o *PickOptions) query {
-	q := query{ask: a, opts: o, rand: o.Rand, kinds: t.kinds.taking(a)}
-	q.need[gate.Committed] = needMiB(a, gate.Committed)
-	q.need[gate.WorkingSet] = q.need[gate.Committed]
-	if !a.Stateful {
-		q.need[gate.WorkingSet] = needMiB(a, gate.WorkingSet)
+	return query{
+		ask: a, opts: o, rand: o.Rand, kinds: t.kinds.taking(a), single: single(a),
+		need: [2]int32{gate.WorkingSet: needMiB(a, gate.WorkingSet), gate.Committed: needMiB(a, gate.Committed)},
 	}
-	return q
+}
+
+// single says whether an ask takes one of each dimension that it names: then who has the memory,
+// in a group with something left of each, takes it. A host without a slot has no memory there.
+func single(a *gate.Ask) bool {
+	for i := range a.Dims {
+		if d := &a.Dims[i]; d.N != 1 || d.Name == gate.SandboxDim {
+			return false
+		}
+	}
+	return true
 }
 
 // needMiB is gate.Need in whole MiB. What no host can have, and a negative need, fit nowhere.
 func needMiB(a *gate.Ask, m gate.Mode) int32 {
-	n := gate.Need(*a, m).CeilMiB()
+	n := a.NeedOn(m).CeilMiB()
 	if a.Memory < 0 || n < 0 || n > mostMiB {
 		return mostMiB + 1
 	}

@@ -9,13 +9,13 @@ import (
 func (t *Table) find(q *query, w who, from, below int32) (found, bucket int32) {
 	set := t.kinds.side(w)
 	set.both(&q.kinds)
-	top := t.top(w)
-	if top < from {
-		return none, none
-	}
-	if top < below {
-		if found := t.guess(q, &set, w, top); found != none {
-			return found, top
+	if set.count() >= manyGroups {
+		l := t.level(w)
+		if l.top < from {
+			return none, none
+		}
+		if found := t.guess(q, &set, l); found != none && l.top < below {
+			return found, l.top
 		}
 	}
 	f := t.start(q, &set, below)
@@ -33,42 +33,37 @@ func (t *Table) find(q *query, w who, from, below int32) (found, bucket int32) {
 	return none, none
 }
 
-// top is the highest bucket with anybody of one side.
-func (t *Table) top(w who) int32 {
-	theirs, own := t.levels[side(false)].top, t.levels[side(true)].top
-	switch w {
-	case ownShare:
-		return own
-	case others:
+// level is the side with the highest bucket, of those that a search looks at.
+func (t *Table) level(w who) *levels {
+	theirs, own := &t.levels[side(false)], &t.levels[side(true)]
+	if w == others || w == anybody && theirs.top > own.top {
 		return theirs
-	default:
-		return max(own, theirs)
 	}
+	return own
 }
 
-const (
-	manyGroups = 8 // so many are looked at without a guess
-	guesses    = 8
-)
+const guesses = 8
 
 // guess tries a few hosts at random, whether they lie in the highest bucket of all and take the
 // ask: where that holds for many, as in an idle fleet, no group needs be looked at, however many
 // there are. It finds each such host with the same chance, and none is better.
-func (t *Table) guess(q *query, set *groupSet, w who, top int32) int32 {
-	lie := int32(0)
-	for s := range t.levels {
-		if l := &t.levels[s]; l.top == top && (w == anybody || (w == ownShare) == (s == side(true))) {
-			lie += l.hosts[top]
-		}
-	}
-	if int(lie)*manyGroups < len(t.spots) || set.count() < manyGroups {
+func (t *Table) guess(q *query, set *groupSet, l *levels) int32 {
+	if l.top == none || int(l.hosts[l.top])*manyGroups < len(t.kin) {
 		return none
 	}
 	for range guesses {
-		i := int32(q.below(len(t.spots)))
-		s := &t.spots[i]
-		if s.bucket == top && set.has(s.group) && s.room >= q.need[t.kinds.committed.bit(s.group)] && t.takes(t.groups[s.group], i, q) {
-			return i
+		k := t.kin[q.below(len(t.kin))] // a group, by the number of its hosts
+		if k == nobody || !set.has(int32(k)) {
+			continue
+		}
+		g, p := t.groups[k], &t.peaks[k]
+		if p.bucket != l.top || p.room < q.need[g.mode] {
+			continue
+		}
+		if n := q.below(int(p.size)); n < int(p.hosts) {
+			if e := g.heaps[l.top][n]; e.room >= q.need[g.mode] && t.takes(g, e.ref, q) {
+				return e.ref
+			}
 		}
 	}
 	return none
@@ -197,7 +192,7 @@ func (t *Table) takes(g *group, i int32, q *query) bool {
 		return false
 	case g.mixed && !carries(h.labels, q.ask.Labels):
 		return false
-	case len(q.ask.Dims) > 0 || t.slotted:
+	case g.mixed || !q.single:
 		if _, lacks := t.lacks(h, q); lacks {
 			return false
 		}

@@ -91,6 +91,9 @@ func (o Options) withDefaults() Options {
 // none is the ref of no host.
 const none int32 = -1
 
+// nobody is the group of a host that is in none.
+const nobody int16 = -1
+
 // Table is the set of registered hosts with what was last heard of each.
 type Table struct {
 	opts  Options
@@ -98,12 +101,13 @@ type Table struct {
 	byID  map[string]int32 // host id -> its place in hosts
 	hosts []host
 	spots []spot  // of the same index as hosts: where each lies in the index
+	kin   []int16 // of the same index as hosts: the group of each, or nobody
 	spare []int32 // refs of forgotten hosts, to be used again
 
 	groups  []*group
 	peaks   []peak           // of the same index as groups
 	kinds   kinds            // which groups may take an ask
-	levels  [2]levels        // of the others' hosts, and of the own
+	levels  [2]levels        // of the others' hosts, and of the own; with many groups alone
 	next    [maxGroups]int32 // the bucket that the search under way looks at next in each group
 	oldest  int32            // hosts heard, by the time of their word: the next to fall silent
 	newest  int32
@@ -185,7 +189,7 @@ func New(o Options) *Table {
 	o = o.withDefaults()
 	return &Table{
 		opts: o, byID: map[string]int32{}, oldest: none, newest: none,
-		kinds: newKinds(), levels: [2]levels{newLevels(o.Buckets), newLevels(o.Buckets)},
+		kinds:   newKinds(),
 		cohorts: cohorts{at: map[placeOf]int32{}, full: map[Cohort]int32{}}, records: map[int32]*record{},
 		names: map[string]string{},
 	}
@@ -253,7 +257,7 @@ func (t *Table) Forget(id string) bool {
 	t.uneven = true
 	delete(t.records, i)
 	*h = host{gen: h.gen + 1, prev: none, next: none}
-	t.spots[i] = spot{group: none, bucket: none}
+	t.assign(i, nobody)
 	t.spare = append(t.spare, i)
 	return true
 }
@@ -265,7 +269,8 @@ func (t *Table) add(id string) int32 {
 	} else {
 		i = int32(len(t.hosts))
 		t.hosts = append(t.hosts, host{gen: 1})
-		t.spots = append(t.spots, spot{group: none, bucket: none})
+		t.spots = append(t.spots, spot{bucket: none})
+		t.kin = append(t.kin, nobody)
 	}
 	h := &t.hosts[i]
 	*h = host{id: id, print: printOf(id), gen: h.gen, live: true, own: t.ownsNew(id), standing: Unheard, word: Unheard, prev: none, next: none}

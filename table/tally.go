@@ -137,7 +137,7 @@ func (t *Table) Feasible(a *gate.Ask) bool {
 }
 
 func (h *host) couldTake(a *gate.Ask) bool {
-	need := gate.Need(*a, h.mode)
+	need := a.NeedOn(h.mode)
 	if a.Memory < 0 || need < 0 || need > h.maxAsk || !carries(h.labels, a.Labels) {
 		return false
 	}
