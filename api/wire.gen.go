@@ -2077,6 +2077,12 @@ type ListAdmissionsParams struct {
 	// Class Only admissions of this class.
 	Class Name `form:"class,omitempty" json:"class,omitempty"`
 
+	// Pool Only admissions of this pool.
+	Pool Name `form:"pool,omitempty" json:"pool,omitempty"`
+
+	// Host Only admissions that are on this host.
+	Host Name `form:"host,omitempty" json:"host,omitempty"`
+
 	// Limit How many to return at most.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 }

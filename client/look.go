@@ -45,8 +45,10 @@ func (c *Client) Admissions(ctx context.Context, only api.ListAdmissionsParams) 
 	if only.State != "" {
 		query.Set("state", string(only.State))
 	}
-	if only.Class != "" {
-		query.Set("class", only.Class)
+	for name, value := range map[string]string{"class": only.Class, "pool": only.Pool, "host": only.Host} {
+		if value != "" {
+			query.Set(name, value)
+		}
 	}
 	if only.Limit != nil {
 		query.Set("limit", strconv.FormatInt(*only.Limit, 10))

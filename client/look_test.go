@@ -14,7 +14,7 @@ import (
 // refused.
 func TestEveryCall(t *testing.T) {
 	limit := int64(5)
-	only := api.ListAdmissionsParams{State: api.AdmissionStateRunning, Class: "agent", Limit: &limit}
+	only := api.ListAdmissionsParams{State: api.AdmissionStateRunning, Class: "agent", Pool: "p", Host: "h", Limit: &limit}
 	for want, do := range map[string]func(context.Context, *client.Client) (bool, error){
 		"GET /base/v1/admissions/k":            func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Get(ctx, "k")) },
 		"GET /base/v1/admissions/a%2Fb":        func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Get(ctx, "a/b")) },
@@ -25,7 +25,7 @@ func TestEveryCall(t *testing.T) {
 		},
 		"POST /base/v1/admissions/id/a-1/heartbeat": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.HeartbeatID(ctx, "a-1")) },
 		"DELETE /base/v1/admissions/id/a-1":         func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.ReleaseID(ctx, "a-1")) },
-		"GET /base/v1/admissions?class=agent&limit=5&state=running": func(ctx context.Context, c *client.Client) (bool, error) {
+		"GET /base/v1/admissions?class=agent&host=h&limit=5&pool=p&state=running": func(ctx context.Context, c *client.Client) (bool, error) {
 			return ok(c.Admissions(ctx, only))
 		},
 		"GET /base/v1/hosts":               func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Hosts(ctx)) },

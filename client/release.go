@@ -20,7 +20,7 @@ func (c *Client) Heartbeat(ctx context.Context, key string) (*api.Admission, err
 }
 
 // HeartbeatID is Heartbeat by the server's name for the admission: of a class that hosts alone
-// record, only the replica that admitted it knows it by its key.
+// record, any replica knows by it which host to ask, where a key has it ask them all.
 func (c *Client) HeartbeatID(ctx context.Context, id string) (*api.Admission, error) {
 	return c.beat(ctx, byID(id))
 }

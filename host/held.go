@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/ledger"
@@ -16,6 +17,14 @@ type Held struct {
 	Ends      []End   // that no replica has written
 	Deeds     []Deed  // likewise, in the order in which they were done
 	OutOfGate []Stray // filled in by the shell: the ledger knows nothing of them
+	Recorded  []Recorded
+}
+
+// Recorded is one that is reserved or runs, and that this host alone records: whose it is, no
+// store knows.
+type Recorded struct {
+	ID string
+	Placed
 }
 
 // Stray is what was booted here under a ticket once, and runs on in no ledger's name: the file
@@ -33,14 +42,25 @@ func (h *Host) Held() Held {
 	h.ledger.Each(func(e ledger.Entry) {
 		if e.State == ledger.Open && !Local(e.ID) {
 			held.Reserved = append(held.Reserved, Ref{ID: e.ID, Epoch: e.Gen})
+			h.addRecorded(&held, e.ID)
 		}
 	})
+	for i := range held.Sandboxes {
+		h.addRecorded(&held, held.Sandboxes[i].ID)
+	}
 	for _, d := range h.deeds {
 		held.Deeds = append(held.Deeds, d)
 	}
 	slices.SortFunc(held.Deeds, func(a, b Deed) int { return cmp.Compare(a.N, b.N) })
+	slices.SortFunc(held.Recorded, func(a, b Recorded) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(held.Reserved, func(a, b Ref) int { return cmp.Compare(a.ID, b.ID) })
 	return held
+}
+
+func (h *Host) addRecorded(to *Held, id string) {
+	if strings.HasPrefix(id, ledger.ByHostPrefix) {
+		to.Recorded = append(to.Recorded, Recorded{ID: id, Placed: h.Placed(id)})
+	}
 }
 
 // Placed is what a host has of one admission.

@@ -11,8 +11,8 @@ import (
 
 func (a *app) admissionsCommand() *cobra.Command {
 	var (
-		state, class string
-		limit        int64
+		state, class, pool, host string
+		limit                    int64
 	)
 	cmd := &cobra.Command{
 		Use:   "admissions",
@@ -20,10 +20,11 @@ func (a *app) admissionsCommand() *cobra.Command {
 		Long:  "Lists your admissions, newest first; everybody's with the role operator. Ended ones stay for 24 hours.",
 		Example: `  plimsoll admissions
   plimsoll admissions --state waiting_capacity --class agent
+  plimsoll admissions --host host-3 --state running
   plimsoll admissions -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			only := api.ListAdmissionsParams{State: api.AdmissionState(state), Class: class, Limit: &limit}
+			only := api.ListAdmissionsParams{State: api.AdmissionState(state), Class: class, Pool: pool, Host: host, Limit: &limit}
 			if state != "" && !only.State.Valid() {
 				return mistake(cmd, "--state %s: there is no such state; see plimsoll admissions --help", state)
 			}
@@ -36,6 +37,8 @@ func (a *app) admissionsCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&state, "state", "", "only this: waiting_capacity, placing, admitted, running, releasing,\nreleased, timed_out, expired, evicted or lost")
 	flags.StringVar(&class, "class", "", "only this class")
+	flags.StringVar(&pool, "pool", "", "only this pool")
+	flags.StringVar(&host, "host", "", "only what is on this host")
 	flags.Int64Var(&limit, "limit", 100, "how many at most")
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd

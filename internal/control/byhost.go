@@ -187,8 +187,8 @@ func (g *Gateway) leaveByHost(row *pool.Row, e admission.Effect) admission.Event
 	return admission.Left{Row: r, Found: true, Now: g.storeNow()}
 }
 
-// recorded asks the host of an id what it has of it. Whose it is stands in the host's ledger.
-func (g *Gateway) recorded(ctx context.Context, who *config.Consumer, id string) (pool.Row, error) {
+// askRecorder asks the host of an id what it has of it. Whose it is stands in the host's ledger.
+func (g *Gateway) askRecorder(ctx context.Context, who *config.Consumer, id string) (pool.Row, error) {
 	var known pool.Row
 	g.own.with(func(rows *admission.Book) { known, _ = rows.ByID(id) })
 	placed, at, err := g.placed(ctx, id)
@@ -378,9 +378,6 @@ func (g *Gateway) HeartbeatByID(ctx context.Context, who *config.Consumer, id st
 	row, err := g.byID(ctx, who, id)
 	if err != nil {
 		return Outcome{}, err
-	}
-	if byHost(&row) {
-		g.own.with(func(rows *admission.Book) { rows.Adopt(row) })
 	}
 	return g.keep(ctx, who, row)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
@@ -127,6 +128,67 @@ func TestByHostAtAnotherReplica(t *testing.T) {
 		}
 		r.untouched()
 	})
+}
+
+// byKeyAt: the hosts know whose it is, so that a replica that was not asked for it finds it by
+// its key, and lists it; and nobody else's consumer does.
+func (r *rig) byKeyAt(g *control.Gateway, id string) {
+	r.t.Helper()
+	got, err := g.Get(r.t.Context(), alice, "k")
+	if err != nil || got.ID != id || got.State != api.AdmissionStateAdmitted || got.MemoryMB != 512 {
+		r.t.Errorf("%+v %v", got, err)
+	}
+	if _, err := g.Get(r.t.Context(), bob, "k"); !isCode(err, api.NotFound) {
+		r.t.Error("bob finds alice's:", err)
+	}
+	for who, want := range map[*config.Consumer]int{alice: 1, bob: 0, root: 1} {
+		list, more, err := g.List(r.t.Context(), who, control.Filter{Limit: 10})
+		if err != nil || more || len(list) != want || want == 1 && list[0].ID != id {
+			r.t.Errorf("%s: %+v %v %v", who.Name, list, more, err)
+		}
+	}
+	if list, _, err := g.List(r.t.Context(), root, control.Filter{Limit: 10, States: []pool.State{pool.Running}}); err != nil || len(list) != 0 {
+		r.t.Errorf("of those that run: %+v %v", list, err)
+	}
+}
+
+// TestByHostKeyAtAnotherReplica: by its key, too, any replica keeps and releases it. A host that cannot be heard is left out, and nobody waits for it
+// for longer than for any other answer.
+func TestByHostKeyAtAnotherReplica(t *testing.T) {
+	aloneIn(t, twoHosts(4096), func(r *rig) {
+		a := r.admit("k", "alone")
+		g2, g3 := r.another(), r.another()
+		r.byKeyAt(g2, a.ID)
+		time.Sleep(50 * time.Second)
+		out, err := g2.Heartbeat(r.t.Context(), alice, "k")
+		r.want("yes", out, err)
+		time.Sleep(40 * time.Second)
+		if denial := r.boot(*out.Admission); denial != "" {
+			t.Error(denial)
+		}
+		silent := r.host("h1")
+		if a.Host == "h1" {
+			silent = r.host("h2")
+		}
+		silent.mu.Lock()
+		silent.deaf, silent.quiet = true, true
+		silent.mu.Unlock()
+		r.byKeyRuns(g3, a.ID)
+		out, err = g2.Release(r.t.Context(), alice, "k", 1)
+		r.want("releasing", out, err)
+		synctest.Wait()
+		if got, err := r.another().Get(r.t.Context(), alice, "k"); !isCode(err, api.NotFound) {
+			t.Errorf("%+v %v", got, err)
+		}
+	})
+}
+
+func (r *rig) byKeyRuns(g *control.Gateway, id string) {
+	r.t.Helper()
+	began := time.Now()
+	if got, err := g.Get(r.t.Context(), alice, "k"); err != nil || got.ID != id || got.State != api.AdmissionStateRunning || time.Since(began) > 3*time.Second {
+		r.t.Errorf("%+v %v after %v", got, err, time.Since(began))
+	}
 }
 
 func isCode(err error, code api.Code) bool {

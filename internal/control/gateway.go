@@ -64,6 +64,7 @@ type Gateway struct {
 	reports     reports
 	looks       chan struct{} // holds one while somebody wants the registry read
 	own         book          // of what hosts alone record
+	recorded    recorded      // what other replicas placed there, as hosts last said
 	crew        crew          // for the asks of batches
 
 	mu    sync.Mutex           // guards what follows; never held across I/O

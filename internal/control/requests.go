@@ -271,6 +271,9 @@ func (g *Gateway) Heartbeat(ctx context.Context, who *config.Consumer, key strin
 }
 
 func (g *Gateway) keep(ctx context.Context, who *config.Consumer, row pool.Row) (Outcome, error) {
+	if byHost(&row) { // another replica may have placed it
+		g.own.with(func(rows *admission.Book) { rows.Adopt(row) })
+	}
 	req, pin, c := g.again(who, row)
 	if row.State != pool.Admitted && row.State != pool.Running {
 		return c.finish(admission.Standing(row))
@@ -320,6 +323,11 @@ func (g *Gateway) find(ctx context.Context, who *config.Consumer, key string) (p
 		return row, nil
 	}
 	row, found, err := g.Store.Get(ctx, who.Name, key)
+	if !found || err != nil {
+		if row, known := g.keyElsewhere(ctx, who.Name, key); known {
+			return row, nil
+		}
+	}
 	return g.found(who, row, found, err, "no admission of consumer "+who.Name+" has the key "+key)
 }
 
@@ -355,7 +363,7 @@ func (g *Gateway) GetByID(ctx context.Context, who *config.Consumer, id string) 
 // byID hides what is not the caller's: whether it exists is nobody else's business.
 func (g *Gateway) byID(ctx context.Context, who *config.Consumer, id string) (pool.Row, error) {
 	if _, ok := admission.ByHost(id); ok {
-		return g.recorded(ctx, who, id)
+		return g.askRecorder(ctx, who, id)
 	}
 	row, found, err := g.Store.ByID(ctx, id)
 	if found && row.Consumer != who.Name && !who.Has(config.RoleOperator) {
@@ -409,6 +417,7 @@ func (g *Gateway) List(ctx context.Context, who *config.Consumer, f Filter) ([]a
 		return nil, false, api.Refuse(api.Unavailable, "the store could not be read")
 	}
 	rows = append(rows, g.own.list(f)...)
+	rows = append(rows, slices.DeleteFunc(g.elsewhere(ctx), func(r pool.Row) bool { return !f.matches(&r) })...)
 	slices.SortFunc(rows, func(a, b pool.Row) int {
 		return cmp.Or(cmp.Compare(createdAt(b), createdAt(a)), cmp.Compare(a.ID, b.ID))
 	})

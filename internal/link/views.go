@@ -20,6 +20,9 @@ func heldOf(h *host.Held) *agentv1.Held {
 	for i := range h.Sandboxes {
 		out.Sandboxes = append(out.Sandboxes, sandboxOf(&h.Sandboxes[i]))
 	}
+	for i := range h.Recorded {
+		out.Recorded = append(out.Recorded, &agentv1.Recorded{Id: h.Recorded[i].ID, Placed: placedOf(&h.Recorded[i].Placed)})
+	}
 	for _, s := range h.OutOfGate {
 		out.OutOfGate = append(out.OutOfGate, strayOf(s))
 	}
@@ -35,6 +38,9 @@ func heldFrom(h *agentv1.Held) host.Held {
 	}
 	for _, s := range h.GetSandboxes() {
 		out.Sandboxes = append(out.Sandboxes, sandboxFrom(s))
+	}
+	for _, r := range h.GetRecorded() {
+		out.Recorded = append(out.Recorded, host.Recorded{ID: r.GetId(), Placed: placedFrom(r.GetPlaced())})
 	}
 	for _, s := range h.GetOutOfGate() {
 		out.OutOfGate = append(out.OutOfGate, strayFrom(s))

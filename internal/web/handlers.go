@@ -115,7 +115,7 @@ func (h handlers) ListAdmissions(ctx context.Context, q ListAdmissionsRequestObj
 	if err != nil {
 		return nil, err
 	}
-	f := control.Filter{Class: q.Params.Class, Limit: n}
+	f := control.Filter{Class: q.Params.Class, Pool: q.Params.Pool, Host: q.Params.Host, Limit: n}
 	if s := q.Params.State; s != "" {
 		if !s.Valid() {
 			return nil, api.Refuse(api.InvalidRequest, "state: %q is not a state of an admission", s)

@@ -71,10 +71,16 @@ func TestPassage(t *testing.T) {
 	if beat.Epoch != first.Epoch || beat.Ticket == again.Ticket || !beat.ExpiresAt.After(*again.ExpiresAt) {
 		t.Errorf("%+v after %+v", beat, again)
 	}
-	for _, path := range []string{"/v1/admissions/k1", "/v1/admissions/id/" + first.ID, "/v1/admissions", "/v1/admissions?state=admitted&class=small&limit=1"} {
+	for _, path := range []string{"/v1/admissions/k1", "/v1/admissions/id/" + first.ID, "/v1/admissions", "/v1/admissions?state=admitted&class=small&limit=1", "/v1/admissions?pool=default&host=" + first.Host} {
 		a := r.call("alice", "GET", path, "")
 		if a.Status != 200 || strings.Contains(string(a.Body), "ticket") {
 			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
+	}
+	for query, want := range map[string]int{"pool=default": 1, "pool=other": 0, "host=" + first.Host: 1, "host=elsewhere": 0} {
+		var list api.AdmissionList
+		if r.call("alice", "GET", "/v1/admissions?"+query, "").into(&list); len(list.Admissions) != want {
+			t.Errorf("%s: %+v", query, list)
 		}
 	}
 	if a := r.call("alice", "POST", "/v1/admissions/k1/attempt?wait_ms=10", ""); a.Status != 200 || a.admission().Ticket == "" {

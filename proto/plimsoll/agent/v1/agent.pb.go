@@ -2326,6 +2326,7 @@ type Held struct {
 	Ends          []*End                 `protobuf:"bytes,3,rep,name=ends,proto3" json:"ends,omitempty"`
 	Deeds         []*Deed                `protobuf:"bytes,4,rep,name=deeds,proto3" json:"deeds,omitempty"`
 	OutOfGate     []*Stray               `protobuf:"bytes,5,rep,name=out_of_gate,json=outOfGate,proto3" json:"out_of_gate,omitempty"`
+	Recorded      []*Recorded            `protobuf:"bytes,6,rep,name=recorded,proto3" json:"recorded,omitempty"` // of what is reserved or runs, and this host alone records
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2395,6 +2396,65 @@ func (x *Held) GetOutOfGate() []*Stray {
 	return nil
 }
 
+func (x *Held) GetRecorded() []*Recorded {
+	if x != nil {
+		return x.Recorded
+	}
+	return nil
+}
+
+type Recorded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Placed        *Placed                `protobuf:"bytes,2,opt,name=placed,proto3" json:"placed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Recorded) Reset() {
+	*x = Recorded{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Recorded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Recorded) ProtoMessage() {}
+
+func (x *Recorded) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Recorded.ProtoReflect.Descriptor instead.
+func (*Recorded) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Recorded) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Recorded) GetPlaced() *Placed {
+	if x != nil {
+		return x.Placed
+	}
+	return nil
+}
+
 // Stray runs on in no ledger's name.
 type Stray struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2407,7 +2467,7 @@ type Stray struct {
 
 func (x *Stray) Reset() {
 	*x = Stray{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2419,7 +2479,7 @@ func (x *Stray) String() string {
 func (*Stray) ProtoMessage() {}
 
 func (x *Stray) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2432,7 +2492,7 @@ func (x *Stray) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stray.ProtoReflect.Descriptor instead.
 func (*Stray) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Stray) GetId() string {
@@ -2470,7 +2530,7 @@ type Deed struct {
 
 func (x *Deed) Reset() {
 	*x = Deed{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2482,7 +2542,7 @@ func (x *Deed) String() string {
 func (*Deed) ProtoMessage() {}
 
 func (x *Deed) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2495,7 +2555,7 @@ func (x *Deed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deed.ProtoReflect.Descriptor instead.
 func (*Deed) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Deed) GetN() int64 {
@@ -2570,7 +2630,7 @@ type Sandbox struct {
 
 func (x *Sandbox) Reset() {
 	*x = Sandbox{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2582,7 +2642,7 @@ func (x *Sandbox) String() string {
 func (*Sandbox) ProtoMessage() {}
 
 func (x *Sandbox) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2595,7 +2655,7 @@ func (x *Sandbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sandbox.ProtoReflect.Descriptor instead.
 func (*Sandbox) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Sandbox) GetId() string {
@@ -2780,7 +2840,7 @@ type View struct {
 
 func (x *View) Reset() {
 	*x = View{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2792,7 +2852,7 @@ func (x *View) String() string {
 func (*View) ProtoMessage() {}
 
 func (x *View) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2805,7 +2865,7 @@ func (x *View) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use View.ProtoReflect.Descriptor instead.
 func (*View) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *View) GetLimits() []*Limit {
@@ -2951,7 +3011,7 @@ type Waived struct {
 
 func (x *Waived) Reset() {
 	*x = Waived{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3023,7 @@ func (x *Waived) String() string {
 func (*Waived) ProtoMessage() {}
 
 func (x *Waived) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3036,7 @@ func (x *Waived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waived.ProtoReflect.Descriptor instead.
 func (*Waived) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Waived) GetDenial() string {
@@ -3006,7 +3066,7 @@ type Bypass struct {
 
 func (x *Bypass) Reset() {
 	*x = Bypass{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3018,7 +3078,7 @@ func (x *Bypass) String() string {
 func (*Bypass) ProtoMessage() {}
 
 func (x *Bypass) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3031,7 +3091,7 @@ func (x *Bypass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bypass.ProtoReflect.Descriptor instead.
 func (*Bypass) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Bypass) GetSinceNs() int64 {
@@ -3080,7 +3140,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3092,7 +3152,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3105,7 +3165,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Limit) GetName() string {
@@ -3141,7 +3201,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3153,7 +3213,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3166,7 +3226,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Standing) GetId() string {
@@ -3217,7 +3277,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3229,7 +3289,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3242,7 +3302,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Settings) GetHost() string {
@@ -3342,7 +3402,7 @@ type Marks struct {
 
 func (x *Marks) Reset() {
 	*x = Marks{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3354,7 +3414,7 @@ func (x *Marks) String() string {
 func (*Marks) ProtoMessage() {}
 
 func (x *Marks) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3367,7 +3427,7 @@ func (x *Marks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Marks.ProtoReflect.Descriptor instead.
 func (*Marks) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Marks) GetSomeShut() int64 {
@@ -3420,7 +3480,7 @@ type Reading struct {
 
 func (x *Reading) Reset() {
 	*x = Reading{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3432,7 +3492,7 @@ func (x *Reading) String() string {
 func (*Reading) ProtoMessage() {}
 
 func (x *Reading) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3445,7 +3505,7 @@ func (x *Reading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reading.ProtoReflect.Descriptor instead.
 func (*Reading) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Reading) GetFreeBytes() int64 {
@@ -3694,13 +3754,17 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x10\n" +
 	"\x03how\x18\x03 \x01(\tR\x03how\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1a\n" +
-	"\bunbooted\x18\x05 \x01(\bR\bunbooted\"\x89\x02\n" +
+	"\bunbooted\x18\x05 \x01(\bR\bunbooted\"\xc2\x02\n" +
 	"\x04Held\x122\n" +
 	"\breserved\x18\x01 \x03(\v2\x16.plimsoll.agent.v1.RefR\breserved\x128\n" +
 	"\tsandboxes\x18\x02 \x03(\v2\x1a.plimsoll.agent.v1.SandboxR\tsandboxes\x12*\n" +
 	"\x04ends\x18\x03 \x03(\v2\x16.plimsoll.agent.v1.EndR\x04ends\x12-\n" +
 	"\x05deeds\x18\x04 \x03(\v2\x17.plimsoll.agent.v1.DeedR\x05deeds\x128\n" +
-	"\vout_of_gate\x18\x05 \x03(\v2\x18.plimsoll.agent.v1.StrayR\toutOfGate\"A\n" +
+	"\vout_of_gate\x18\x05 \x03(\v2\x18.plimsoll.agent.v1.StrayR\toutOfGate\x127\n" +
+	"\brecorded\x18\x06 \x03(\v2\x1b.plimsoll.agent.v1.RecordedR\brecorded\"M\n" +
+	"\bRecorded\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x121\n" +
+	"\x06placed\x18\x02 \x01(\v2\x19.plimsoll.agent.v1.PlacedR\x06placed\"A\n" +
 	"\x05Stray\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05where\x18\x02 \x01(\tR\x05where\x12\x12\n" +
@@ -3832,7 +3896,7 @@ func file_plimsoll_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_plimsoll_agent_v1_agent_proto_rawDescData
 }
 
-var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*ReplicaFrame)(nil),   // 0: plimsoll.agent.v1.ReplicaFrame
 	(*AgentFrame)(nil),     // 1: plimsoll.agent.v1.AgentFrame
@@ -3862,17 +3926,18 @@ var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*Facts)(nil),          // 25: plimsoll.agent.v1.Facts
 	(*End)(nil),            // 26: plimsoll.agent.v1.End
 	(*Held)(nil),           // 27: plimsoll.agent.v1.Held
-	(*Stray)(nil),          // 28: plimsoll.agent.v1.Stray
-	(*Deed)(nil),           // 29: plimsoll.agent.v1.Deed
-	(*Sandbox)(nil),        // 30: plimsoll.agent.v1.Sandbox
-	(*View)(nil),           // 31: plimsoll.agent.v1.View
-	(*Waived)(nil),         // 32: plimsoll.agent.v1.Waived
-	(*Bypass)(nil),         // 33: plimsoll.agent.v1.Bypass
-	(*Limit)(nil),          // 34: plimsoll.agent.v1.Limit
-	(*Standing)(nil),       // 35: plimsoll.agent.v1.Standing
-	(*Settings)(nil),       // 36: plimsoll.agent.v1.Settings
-	(*Marks)(nil),          // 37: plimsoll.agent.v1.Marks
-	(*Reading)(nil),        // 38: plimsoll.agent.v1.Reading
+	(*Recorded)(nil),       // 28: plimsoll.agent.v1.Recorded
+	(*Stray)(nil),          // 29: plimsoll.agent.v1.Stray
+	(*Deed)(nil),           // 30: plimsoll.agent.v1.Deed
+	(*Sandbox)(nil),        // 31: plimsoll.agent.v1.Sandbox
+	(*View)(nil),           // 32: plimsoll.agent.v1.View
+	(*Waived)(nil),         // 33: plimsoll.agent.v1.Waived
+	(*Bypass)(nil),         // 34: plimsoll.agent.v1.Bypass
+	(*Limit)(nil),          // 35: plimsoll.agent.v1.Limit
+	(*Standing)(nil),       // 36: plimsoll.agent.v1.Standing
+	(*Settings)(nil),       // 37: plimsoll.agent.v1.Settings
+	(*Marks)(nil),          // 38: plimsoll.agent.v1.Marks
+	(*Reading)(nil),        // 39: plimsoll.agent.v1.Reading
 }
 var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	2,  // 0: plimsoll.agent.v1.ReplicaFrame.hello:type_name -> plimsoll.agent.v1.Hello
@@ -3900,7 +3965,7 @@ var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	12, // 22: plimsoll.agent.v1.Ask.holds:type_name -> plimsoll.agent.v1.Ref
 	15, // 23: plimsoll.agent.v1.Ask.set_enforcement:type_name -> plimsoll.agent.v1.SetEnforcement
 	16, // 24: plimsoll.agent.v1.Ask.set_bypass:type_name -> plimsoll.agent.v1.SetBypass
-	31, // 25: plimsoll.agent.v1.Answer.view:type_name -> plimsoll.agent.v1.View
+	32, // 25: plimsoll.agent.v1.Answer.view:type_name -> plimsoll.agent.v1.View
 	27, // 26: plimsoll.agent.v1.Answer.held:type_name -> plimsoll.agent.v1.Held
 	10, // 27: plimsoll.agent.v1.Answer.placed:type_name -> plimsoll.agent.v1.Placed
 	11, // 28: plimsoll.agent.v1.Placed.identity:type_name -> plimsoll.agent.v1.Identity
@@ -3918,29 +3983,31 @@ var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	22, // 40: plimsoll.agent.v1.Facts.labels:type_name -> plimsoll.agent.v1.Label
 	21, // 41: plimsoll.agent.v1.Facts.limits:type_name -> plimsoll.agent.v1.Dimension
 	12, // 42: plimsoll.agent.v1.Held.reserved:type_name -> plimsoll.agent.v1.Ref
-	30, // 43: plimsoll.agent.v1.Held.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
+	31, // 43: plimsoll.agent.v1.Held.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
 	26, // 44: plimsoll.agent.v1.Held.ends:type_name -> plimsoll.agent.v1.End
-	29, // 45: plimsoll.agent.v1.Held.deeds:type_name -> plimsoll.agent.v1.Deed
-	28, // 46: plimsoll.agent.v1.Held.out_of_gate:type_name -> plimsoll.agent.v1.Stray
-	19, // 47: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
-	34, // 48: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
-	35, // 49: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
-	30, // 50: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
-	36, // 51: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
-	38, // 52: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
-	32, // 53: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
-	33, // 54: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
-	19, // 55: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
-	22, // 56: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
-	21, // 57: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
-	37, // 58: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
-	0,  // 59: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
-	1,  // 60: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
-	60, // [60:61] is the sub-list for method output_type
-	59, // [59:60] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	30, // 45: plimsoll.agent.v1.Held.deeds:type_name -> plimsoll.agent.v1.Deed
+	29, // 46: plimsoll.agent.v1.Held.out_of_gate:type_name -> plimsoll.agent.v1.Stray
+	28, // 47: plimsoll.agent.v1.Held.recorded:type_name -> plimsoll.agent.v1.Recorded
+	10, // 48: plimsoll.agent.v1.Recorded.placed:type_name -> plimsoll.agent.v1.Placed
+	19, // 49: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
+	35, // 50: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
+	36, // 51: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
+	31, // 52: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
+	37, // 53: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
+	39, // 54: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
+	33, // 55: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
+	34, // 56: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
+	19, // 57: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
+	22, // 58: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
+	21, // 59: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
+	38, // 60: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
+	0,  // 61: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
+	1,  // 62: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
+	62, // [62:63] is the sub-list for method output_type
+	61, // [61:62] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_plimsoll_agent_v1_agent_proto_init() }
@@ -3972,7 +4039,7 @@ func file_plimsoll_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plimsoll_agent_v1_agent_proto_rawDesc), len(file_plimsoll_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
