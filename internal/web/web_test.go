@@ -77,7 +77,7 @@ func TestPassage(t *testing.T) {
 			t.Errorf("%s: %d %s", path, a.Status, a.Body)
 		}
 	}
-	for query, want := range map[string]int{"pool=default": 1, "pool=other": 0, "host=" + first.Host: 1, "host=elsewhere": 0} {
+	for query, want := range map[string]int{"pool=" + first.Pool: 1, "pool=other": 0, "host=" + first.Host: 1, "host=elsewhere": 0} {
 		var list api.AdmissionList
 		if r.call("alice", "GET", "/v1/admissions?"+query, "").into(&list); len(list.Admissions) != want {
 			t.Errorf("%s: %+v", query, list)
