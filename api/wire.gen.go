@@ -1037,6 +1037,9 @@ type Host struct {
 	// HeadroomMB Never promised, MiB.
 	HeadroomMB int64 `json:"headroom_mb"`
 
+	// HeardAt When any replica last heard it, as the registry has it; that is written every 10 s.
+	HeardAt *time.Time `json:"heard_at,omitempty"`
+
 	// HeardMSAgo Age of its newest word, in milliseconds; absent if this replica has not heard it yet. Over
 	// 30,000 it takes nothing new.
 	HeardMSAgo *int64 `json:"heard_ms_ago,omitempty"`
@@ -1098,6 +1101,9 @@ type Host struct {
 
 	// Sequence Rises with each word; with the incarnation it is the stamp of this one.
 	Sequence int64 `json:"sequence,omitempty"`
+
+	// SilentMS How long that is ago by the clock of the store, in milliseconds.
+	SilentMS int64 `json:"silent_ms,omitempty"`
 
 	// Starts Boots in progress, and those in line for one.
 	Starts Starts `json:"starts"`
@@ -1186,6 +1192,12 @@ type HostJoined struct {
 // HostList defines model for HostList.
 type HostList struct {
 	Hosts []Host `json:"hosts"`
+
+	// MostlySilent More than half of the hosts are silent: that is taken for a failure of the hearing, and no host
+	// for dead, until half of them were heard for five minutes. What they hold keeps its slots. Hosts
+	// that are gone for good have to be buried; one that is silent for an hour, and holds nothing,
+	// does not count.
+	MostlySilent bool `json:"mostly_silent,omitempty"`
 }
 
 // HostPin A wish for one host. Only for consumers that are allowed to pin.

@@ -35,12 +35,12 @@ type Books interface {
 	Pulse() Pulse
 	// PutPulse stores it.
 	PutPulse(p Pulse)
-	// Silent counts the registered hosts that are silent, and all that are not buried; asked by
-	// Pulse alone.
+	// Silent counts the registered hosts that are silent, and all, but for those that are buried
+	// or have left, as Pulse.Silent does; asked by Pulse alone.
 	Silent() (silent, of int)
 	// Leases says when each registered host was last heard that is not buried; asked by Sweep
 	// alone.
-	Leases() map[string]Time
+	Leases() map[string]Lease
 	// Buried names the hosts that an operator buried; asked by Sweep alone.
 	Buried() []string
 	// Quota is the most slots that a tenant may hold, Unlimited for none.

@@ -78,9 +78,21 @@ func (m *memory) Pulse() Pulse {
 
 func (m *memory) PutPulse(p Pulse) { m.pulse = p }
 
-func (m *memory) Silent() (silent, of int) { return Silent(m.leases, m.now) }
+func (m *memory) Silent() (silent, of int) { return m.Pulse().Silent(m.Leases(), m.now) }
 
-func (m *memory) Leases() map[string]Time { return m.leases }
+func (m *memory) Leases() map[string]Lease {
+	out := make(map[string]Lease, len(m.leases))
+	for name, heard := range m.leases {
+		out[name] = Lease{HeardAt: heard}
+	}
+	for _, r := range m.warm {
+		if l, ok := out[r.Host]; ok && r.State.OnHost() {
+			l.Holds = true
+			out[r.Host] = l
+		}
+	}
+	return out
+}
 
 func (m *memory) Buried() []string { return slices.Sorted(maps.Keys(m.buried)) }
 

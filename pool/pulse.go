@@ -21,6 +21,7 @@ const (
 	PulseGap   = 30 * time.Second // one longer than that was an outage in any case
 	HostSilent = 30 * time.Second // a host that was not heard for so long is silent
 	HostTTL    = 5 * time.Minute  // and for so long, dead
+	HostLeft   = time.Hour        // and for so long, with nothing in the store that lives there: it says nothing of the others
 	RenewAfter = 10 * time.Second // a lease is not written anew before: of several replicas that heard, one writes
 )
 
@@ -64,14 +65,36 @@ func (p Pulse) beatHosts(silent, of int, now Time) Pulse {
 	return p
 }
 
-// Silent counts the hosts that were not heard lately: leases says when each was.
-func Silent(leases map[string]Time, now Time) (silent, of int) {
-	for _, heard := range leases {
-		if now.Since(heard) >= HostSilent {
+// Lease is when a host was last heard, and whether the store has something there that lives.
+type Lease struct {
+	HeardAt Time
+	Holds   bool // need not be known of one that was heard since LeftBefore
+}
+
+// LeftBefore is the instant at or before which a host was last heard that has left, if nothing
+// in the store lives there; negative while none has. Such a host is not counted: who was shut
+// down long ago without being buried says nothing of whether the others can be heard. What is
+// counted otherwise is no more than its silence, and where most were shut down so, none of the
+// rest could ever die. A silence that nobody could have broken is none.
+func (p Pulse) LeftBefore(now Time) Time {
+	if !p.heardFor(now, HostLeft) {
+		return -1
+	}
+	return now.Add(-HostLeft)
+}
+
+// Silent counts the hosts that were not heard lately, of all that have not left.
+func (p Pulse) Silent(leases map[string]Lease, now Time) (silent, of int) {
+	left := p.LeftBefore(now)
+	for _, l := range leases {
+		if l.HeardAt <= left && !l.Holds {
+			continue
+		}
+		if of++; now.Since(l.HeardAt) >= HostSilent {
 			silent++
 		}
 	}
-	return silent, len(leases)
+	return silent, of
 }
 
 // Renews says whether a host that is heard now has its lease written anew.
@@ -86,18 +109,20 @@ func (k Clerk) Pulse() Pulse {
 	return p
 }
 
-// Dead returns the hosts whose lease is over, by name: leases says when each was last heard.
-// None is dead before somebody could hear, and half of the hosts were heard, for as long as a
-// lease lasts.
-func Dead(leases map[string]Time, now Time, p Pulse) []string {
-	silent, of := Silent(leases, now)
+// Deaf says that more than half of the hosts were silent when the pulse was written last.
+func (p Pulse) Deaf() bool { return p.At > 0 && p.HostsSince == p.At }
+
+// Dead returns the hosts whose lease is over, by name. None is dead before somebody could hear,
+// and half of the hosts were heard, for as long as a lease lasts.
+func Dead(leases map[string]Lease, now Time, p Pulse) []string {
+	silent, of := p.Silent(leases, now)
 	p = p.beatHosts(silent, of, now)
 	if !p.heardFor(now, HostTTL) || now.Since(p.HostsSince) < HostTTL {
 		return nil
 	}
 	var dead []string
-	for name, heard := range leases {
-		if now.Since(heard) >= HostTTL {
+	for name, l := range leases {
+		if now.Since(l.HeardAt) >= HostTTL {
 			dead = append(dead, name)
 		}
 	}

@@ -247,12 +247,12 @@ func (s *stage) startReplica(ctx context.Context, parts *errgroup.Group, id stri
 // awaitHosts returns when every host has told what it can promise.
 func (s *stage) awaitHosts(ctx context.Context, g *control.Gateway) error {
 	for range 1000 {
-		hosts, err := g.Hosts(ctx)
+		list, err := g.Hosts(ctx)
 		if err != nil {
 			return err
 		}
 		open := 0
-		for _, h := range hosts {
+		for _, h := range list.Hosts {
 			if h.HeardMSAgo != nil && h.AdmittableMB > 0 {
 				open++
 			}

@@ -40,18 +40,24 @@ shows where their agents are, and of which version they are. A buried host is sh
 			if agents {
 				return agentTable(list.Hosts).write(a.stdout, "")
 			}
-			return a.writeHosts(list.Hosts)
+			return a.writeHosts(list)
 		},
 	}
 	cmd.Flags().BoolVar(&agents, "agents", false, "show their agents instead")
 	return cmd
 }
 
-func (a *app) writeHosts(hosts []api.Host) error {
-	if err := hostTable(hosts).write(a.stdout, ""); err != nil {
+func (a *app) writeHosts(list *api.HostList) error {
+	if err := hostTable(list.Hosts).write(a.stdout, ""); err != nil {
 		return err
 	}
-	for _, h := range hosts {
+	if list.MostlySilent {
+		const what = "more than half of the hosts are silent: none is taken for dead, and what they hold keeps its slots"
+		if _, err := fmt.Fprintln(a.stdout, what); err != nil {
+			return err
+		}
+	}
+	for _, h := range list.Hosts {
 		for _, what := range oddities(h) {
 			if _, err := fmt.Fprintf(a.stdout, "%s %s\n", plain(h.ID), what); err != nil {
 				return err
@@ -74,6 +80,9 @@ func oddities(h api.Host) (all []string) {
 		all = append(all, "did not answer just now: its figures are "+seconds(ageOf(h.HeardMSAgo))+" old; look at its agent")
 	case h.HeardMSAgo != nil && ageOf(h.HeardMSAgo) > overdue:
 		all = append(all, "was last heard "+seconds(ageOf(h.HeardMSAgo))+" ago, and speaks every 10 s; look at its agent")
+	}
+	if silence := time.Duration(h.SilentMS) * time.Millisecond; silence >= forLong && h.State != api.HostStateBuried {
+		all = append(all, "was heard by nobody for "+age(silence)+"; if it is gone for good: plimsoll host bury "+plain(h.ID)+" --reason TEXT")
 	}
 	if h.UnansweredReserves > 0 {
 		all = append(all, "left "+plural(h.UnansweredReserves, "reserve", "reserves")+" in a row unanswered; after 2 it is quarantined")
@@ -133,6 +142,7 @@ func modeOf(h api.Host) string {
 const (
 	overdue = 12 * time.Second // a host speaks every 10 s, whatever it has to say
 	silent  = 30 * time.Second // and takes nothing new when it has not for so long
+	forLong = 10 * time.Minute // twice the time after which it is dead: perhaps it is no more
 )
 
 func ageOf(ms *int64) time.Duration { return time.Duration(*ms) * time.Millisecond }

@@ -344,8 +344,9 @@ func TestAFreshReplicaOffersNobodyUnheard(t *testing.T) {
 		f.want("no_healthy_agents", out, err)
 		out, err = f.postAt(g, "k3", "small", func(q *api.AdmissionRequest) { mb := int64(32 * 1024); q.MemoryMB = &mb })
 		f.want("infeasible", out, err)
-		hosts, err := g.Hosts(f.t.Context())
+		list, err := g.Hosts(f.t.Context())
 		f.must(err)
+		hosts := list.Hosts
 		if len(hosts) != 1 || hosts[0].Connected || hosts[0].NotConnected != "dial: connection refused" {
 			f.t.Errorf("%+v", hosts)
 		}

@@ -66,6 +66,7 @@ type Gateway struct {
 	own         book          // of what hosts alone record
 	recorded    recorded      // what other replicas placed there, as hosts last said
 	crew        crew          // for the asks of batches
+	deaf        atomic.Bool   // more than half of the hosts were silent when the pulse was written last
 
 	mu    sync.Mutex           // guards what follows; never held across I/O
 	table *table.Table         // picks; charged by unanswered reserves

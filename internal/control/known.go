@@ -188,15 +188,21 @@ func (g *Gateway) disobedient() (ids []string) {
 	return ids
 }
 
-// leases are those of the registry, for the sweep's rules.
-func leases(hosts []RegisteredHost) (heard map[string]pool.Time, buried []string) {
-	heard = map[string]pool.Time{}
+// leases are those of the registry, for the sweep's rules; rows are what lives.
+func leases(hosts []RegisteredHost, rows []pool.Row) (all map[string]pool.Lease, buried []string) {
+	all = map[string]pool.Lease{}
 	for _, h := range hosts {
 		if h.State == registry.Buried {
 			buried = append(buried, h.ID)
 		} else {
-			heard[h.ID] = h.HeardAt
+			all[h.ID] = pool.Lease{HeardAt: h.HeardAt}
 		}
 	}
-	return heard, buried
+	for i := range rows {
+		if l, ok := all[rows[i].Host]; ok && rows[i].State.OnHost() {
+			l.Holds = true
+			all[rows[i].Host] = l
+		}
+	}
+	return all, buried
 }

@@ -17,11 +17,11 @@ const looksAtOnce = 64 // hosts that are asked at once for a list
 
 // Hosts lists the hosts with what each may still promise: those of the registry, and those that
 // are connected. One that was buried is shown for a day.
-func (g *Gateway) Hosts(ctx context.Context) ([]api.Host, error) {
+func (g *Gateway) Hosts(ctx context.Context) (api.HostList, error) {
 	registered, err := g.Store.Hosts(ctx)
 	if err != nil {
 		g.unread(err)
-		return nil, api.Refuse(api.Unavailable, "the store could not be read")
+		return api.HostList{}, api.Refuse(api.Unavailable, "the store could not be read")
 	}
 	byID, now := map[string]registry.Host{}, g.storeNow()
 	for _, h := range registered {
@@ -34,7 +34,7 @@ func (g *Gateway) Hosts(ctx context.Context) ([]api.Host, error) {
 			byID[link.ID()] = registry.Host{ID: link.ID(), State: registry.Active}
 		}
 	}
-	return g.seeAll(ctx, byID), nil
+	return api.HostList{Hosts: g.seeAll(ctx, byID), MostlySilent: g.deaf.Load()}, nil
 }
 
 // seeAll asks every host that is connected, some at once; of the others it has the last word.
@@ -147,6 +147,9 @@ func (g *Gateway) addRegistered(out *api.Host, h *registry.Host) {
 	out.Quarantine, out.UnansweredReserves = g.heldAgainst(h.ID)
 	out.State, out.Endpoint, out.Version = api.HostState(h.State), h.Endpoint, h.Version
 	out.RegisteredAt, out.BuriedAt = wireTime(h.RegisteredAt), wireTime(h.BuriedAt)
+	if out.HeardAt = wireTime(h.HeardAt); out.HeardAt != nil {
+		out.SilentMS = max(g.storeNow().Since(h.HeardAt), 0).Milliseconds()
+	}
 	if out.Incarnation == 0 {
 		out.Incarnation = h.Incarnation
 	}

@@ -134,6 +134,7 @@ var (
 	descSandboxes  = prometheus.NewDesc("plimsoll_host_sandboxes", "Sandboxes that are charged.", perHost, nil)
 	descShut       = prometheus.NewDesc("plimsoll_host_intake_shut", "1 while the valve keeps a host's intake shut.", perHost, nil)
 	descQuarantine = prometheus.NewDesc("plimsoll_host_quarantined", "1 while this replica places nothing on a host that it hears, since its reserves went unanswered or its boots failed.", []string{"host", "reason"}, nil)
+	descDeaf       = prometheus.NewDesc("plimsoll_hosts_mostly_silent", "1 while more than half of the hosts are silent, so that none is taken for dead: an alarm. Those that are gone for good have to be buried.", nil, nil)
 	descBusy       = prometheus.NewDesc("plimsoll_pool_busy_slots", "Slots held.", perPool, nil)
 	descCap        = prometheus.NewDesc("plimsoll_pool_cap_slots", "Slots in all; absent without a cap.", perPool, nil)
 	descOutOfGate  = prometheus.NewDesc("plimsoll_out_of_gate", "What ran without a slot when this replica was last told what runs; absent when it was not told within the life of a slot.", perPool, nil)
@@ -148,7 +149,7 @@ func (g *Gateway) Gauges() prometheus.Collector { return hostGauges{g} }
 func (c hostGauges) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom,
-		descAside, descFree, descSandboxes, descShut, descQuarantine, descBusy, descRunning, descCap, descWaiting, descOutOfGate,
+		descAside, descFree, descSandboxes, descShut, descQuarantine, descDeaf, descBusy, descRunning, descCap, descWaiting, descOutOfGate,
 	} {
 		out <- d
 	}
@@ -166,6 +167,11 @@ func (c hostGauges) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(descQuarantine, prometheus.GaugeValue, 1, link.ID(), string(why))
 		}
 	}
+	deaf := 0.0
+	if c.g.deaf.Load() {
+		deaf = 1
+	}
+	out <- prometheus.MustNewConstMetric(descDeaf, prometheus.GaugeValue, deaf)
 	lines, err := c.g.Store.Lines(ctx)
 	if err != nil {
 		c.g.Log.Warn("pools not read for the metrics", "err", err)

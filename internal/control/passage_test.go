@@ -160,7 +160,7 @@ func TestSilentHost(t *testing.T) {
 		r.want("yes", out, err)
 		out, err = r.g.Attempt(r.t.Context(), alice, "db", 0)
 		r.want("host_silent", out, err)
-		if list, err := r.g.Hosts(r.t.Context()); err != nil || len(list) != 2 || list[0].ID != "h1" || *list[0].HeardMSAgo < 60_000 {
+		if list, err := r.g.Hosts(r.t.Context()); err != nil || len(list.Hosts) != 2 || list.Hosts[0].ID != "h1" || *list.Hosts[0].HeardMSAgo < 60_000 {
 			t.Errorf("a silent host is still listed: %+v %v", list, err)
 		}
 		// Back from the dead: it let go of what lapsed, and the store learns it.

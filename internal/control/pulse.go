@@ -39,8 +39,23 @@ func (g *Gateway) pulse(ctx context.Context, heard []string) error {
 		}
 		heard = heard[heardAtOnce:]
 	}
-	_, err := g.Store.Pulse(ctx, heard)
+	p, err := g.Store.Pulse(ctx, heard)
+	if err == nil {
+		g.tellDeaf(p.Deaf())
+	}
 	return err
+}
+
+// tellDeaf says when more than half of the hosts fall silent together, and when they no longer
+// are: meanwhile no host dies, and what the silent ones hold keeps its slots.
+func (g *Gateway) tellDeaf(deaf bool) {
+	switch was := g.deaf.Swap(deaf); {
+	case deaf && !was:
+		g.Log.Error("more than half of the hosts are silent: none is taken for dead before half of them were heard for as long as a lease lasts. " +
+			"Look at the network; where they are gone for good, plimsoll hosts says whom to bury")
+	case was && !deaf:
+		g.Log.Info("at least half of the hosts are heard again")
+	}
 }
 
 // pulseEvery is how often the pulse is due for the slots that live the shortest.

@@ -241,12 +241,12 @@ func (r *reconciling) tidy(ctx context.Context, rows []pool.Row) error {
 	if err != nil {
 		return err
 	}
-	heard, buried := leases(hosts)
+	all, buried := leases(hosts, rows)
 	var limits map[string]pool.Limits
 	if fleet := g.Fleet(); fleet != nil {
 		limits = fleet.Settings().Pools
 	}
-	gone := pool.Gone{Dead: pool.Dead(heard, pulse.At, pulse), Buried: buried}
+	gone := pool.Gone{Dead: pool.Dead(all, pulse.At, pulse), Buried: buried}
 	first := len(r.findings)
 	for i := range rows {
 		if why := pool.Look(&rows[i], pulse.At, pulse, limits[rows[i].Pool], gone); why != pool.Tidy {

@@ -14,9 +14,9 @@ import (
 // quarantined is why a host is out, as the list of hosts says it.
 func (r *rig) quarantined(id string) string {
 	r.t.Helper()
-	hosts, err := r.g.Hosts(r.t.Context())
+	list, err := r.g.Hosts(r.t.Context())
 	r.must(err)
-	for _, h := range hosts {
+	for _, h := range list.Hosts {
 		if h.ID == id {
 			return string(h.Quarantine)
 		}
@@ -73,7 +73,7 @@ func TestFrozenHostIsShown(t *testing.T) {
 		shown := func() api.Host {
 			all, err := r.g.Hosts(r.t.Context())
 			r.must(err)
-			return all[0]
+			return all.Hosts[0]
 		}
 		if h := shown(); h.LastWord || *h.HeardMSAgo != 0 || h.UnansweredReserves != 0 {
 			t.Errorf("%+v", h)

@@ -38,14 +38,29 @@ func (f *Fleet) pulse(heard []string) {
 }
 
 // deaf says that more than half of the hosts are silent: then it is the hearing that failed.
+// Those that have left for an hour, with nothing on them, say nothing of the others.
 func (f *Fleet) deaf() bool {
-	now, silent := f.model().Now(), 0
-	for _, at := range f.book.leases {
+	now, silent, of := f.model().Now(), 0, 0
+	for id, at := range f.book.leases {
+		quiet := min(now.Since(at), f.heardFor())
+		if quiet >= time.Hour && !f.holdsOn(id) {
+			continue
+		}
+		of++
 		if now.Since(at) >= silentAfter {
 			silent++
 		}
 	}
-	return silent > len(f.book.leases)-silent
+	return silent > of-silent
+}
+
+func (f *Fleet) holdsOn(id string) bool {
+	for _, row := range f.store.loads.seen {
+		if row.Host == id && onHost(row.State) {
+			return true
+		}
+	}
+	return false
 }
 
 // lease renews a host's, unless it was renewed just before.

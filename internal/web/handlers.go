@@ -127,8 +127,8 @@ func (h handlers) ListAdmissions(ctx context.Context, q ListAdmissionsRequestObj
 }
 
 func (h handlers) ListHosts(ctx context.Context, _ ListHostsRequestObject) (ListHostsResponseObject, error) {
-	hosts, err := h.gateway.Hosts(ctx)
-	return ListHosts200JSONResponse{Hosts: hosts}, err
+	list, err := h.gateway.Hosts(ctx)
+	return ListHosts200JSONResponse(list), err
 }
 
 func (h handlers) GetHost(ctx context.Context, q GetHostRequestObject) (GetHostResponseObject, error) {

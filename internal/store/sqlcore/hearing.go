@@ -18,9 +18,9 @@ type hearing struct {
 	beaten bool // the pulse is to be written
 	silent int  // hosts, and of how many, where the leases were not read
 	of     int
-	leases map[string]pool.Time // host -> last heard; not of those that are buried; nil: not read
-	buried []string             // hosts, by name
-	heard  map[string]bool      // hosts whose lease is to be written
+	leases map[string]pool.Lease // by host; not of those that are buried; nil: not read
+	buried []string              // hosts, by name
+	heard  map[string]bool       // hosts whose lease is to be written
 }
 
 func (b *books) Pulse() pool.Pulse { return b.hearing.pulse }
@@ -31,10 +31,10 @@ func (b *books) Silent() (silent, of int) {
 	if b.hearing.leases == nil {
 		return b.hearing.silent, b.hearing.of
 	}
-	return pool.Silent(b.hearing.leases, b.now)
+	return b.hearing.pulse.Silent(b.hearing.leases, b.now)
 }
 
-func (b *books) Leases() map[string]pool.Time { return b.hearing.leases }
+func (b *books) Leases() map[string]pool.Lease { return b.hearing.leases }
 
 func (b *books) Buried() []string { return b.hearing.buried }
 
@@ -46,13 +46,14 @@ func (l *loader) hear(ctx context.Context, hosts []string) error {
 		if err := l.renew(ctx, hosts); err != nil {
 			return err
 		}
-		return each(l.tx.Query(ctx, l.store.sql["hosts_silent"], int64(l.now.Add(-pool.HostSilent))))(func(rows Rows) error {
+		return each(l.tx.Query(ctx, l.store.sql["hosts_silent"], int64(l.now.Add(-pool.HostSilent)), int64(h.pulse.LeftBefore(l.now))))(func(rows Rows) error {
 			return rows.Scan(&h.silent, &h.of)
 		})
 	}
 	for _, name := range hosts {
-		if lease, registered := h.leases[name]; registered && pool.Renews(lease, l.now) {
-			h.leases[name], h.heard[name] = l.now, true
+		if lease, registered := h.leases[name]; registered && pool.Renews(lease.HeardAt, l.now) {
+			lease.HeardAt = l.now
+			h.leases[name], h.heard[name] = lease, true
 		}
 	}
 	return nil
@@ -70,7 +71,7 @@ func (l *loader) renew(ctx context.Context, hosts []string) error {
 	return err
 }
 
-// lockHearing reads the pulse and, where they are needed, the leases; others who write them wait.
+// lockHearing reads the pulse; others who write it, or leases, wait.
 func (l *loader) lockHearing(ctx context.Context) error {
 	l.hearing.heard = map[string]bool{}
 	err := each(l.tx.Query(ctx, l.store.sql["pulse_lock"]))(func(rows Rows) error {
@@ -82,29 +83,25 @@ func (l *loader) lockHearing(ctx context.Context) error {
 	if err == nil && l.store.dialect.Steady != nil {
 		err = l.store.dialect.Steady(ctx, l.tx)
 	}
-	if err != nil || !l.need.leases {
-		return err
-	}
-	l.hearing.leases, l.hearing.buried, err = leases(ctx, l.tx, l.store.sql["leases"])
 	return err
 }
 
-// leases says when each host was last heard that is not buried, and which are. A program of
-// schema 1 registers without a lease.
-func leases(ctx context.Context, from Querier, statement string) (heard map[string]pool.Time, buried []string, err error) {
-	heard = map[string]pool.Time{}
-	err = each(from.Query(ctx, statement))(func(rows Rows) error {
+// leases reads those of the hosts that are not buried, and which are. A program of schema 1
+// registers without one.
+func leases(ctx context.Context, from Querier, statement string, left pool.Time) (all map[string]pool.Lease, buried []string, err error) {
+	all = map[string]pool.Lease{}
+	err = each(from.Query(ctx, statement, int64(left)))(func(rows Rows) error {
 		var name, state string
-		var at pool.Time
-		err := rows.Scan(&name, &state, &at)
+		var lease pool.Lease
+		err := rows.Scan(&name, &state, &lease.HeardAt, &lease.Holds)
 		if registry.State(state) == registry.Buried {
 			buried = append(buried, name)
 		} else {
-			heard[name] = at
+			all[name] = lease
 		}
 		return err
 	})
-	return heard, buried, err
+	return all, buried, err
 }
 
 func (l *loader) flushHearing(ctx context.Context) error {

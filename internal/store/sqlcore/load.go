@@ -139,6 +139,9 @@ func (l *loader) lock(ctx context.Context) error {
 	now, err := l.store.dialect.Now(ctx, l.tx)
 	l.now = max(l.now, now)
 	l.enterCounts()
+	if err == nil && l.need.hears && l.need.leases { // under the lock, and of this instant
+		l.hearing.leases, l.hearing.buried, err = leases(ctx, l.tx, l.store.sql["leases"], l.hearing.pulse.LeftBefore(l.now))
+	}
 	return err
 }
 

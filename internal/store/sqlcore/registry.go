@@ -25,7 +25,7 @@ func (s *Store) registering(ctx context.Context, numbers int, step func(context.
 func (l *loader) host(ctx context.Context, id string) (found *registry.Host, err error) {
 	err = each(l.tx.Query(ctx, l.store.sql["host"], id))(func(rows Rows) error {
 		h, err := scanHost(rows)
-		h.HeardAt = max(h.HeardAt, l.hearing.leases[id])
+		h.HeardAt = max(h.HeardAt, l.hearing.leases[id].HeardAt)
 		found = &h
 		return err
 	})
@@ -52,7 +52,7 @@ func (l *loader) putHost(ctx context.Context, h *registry.Host) error {
 		delete(l.hearing.leases, h.ID)
 		delete(l.hearing.heard, h.ID)
 	} else {
-		l.hearing.leases[h.ID] = h.HeardAt
+		l.hearing.leases[h.ID] = pool.Lease{HeardAt: h.HeardAt, Holds: l.hearing.leases[h.ID].Holds}
 	}
 	return err
 }

@@ -35,11 +35,11 @@ func (s *Store) due(ctx context.Context, pulse pool.Pulse) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	heard, buried, err := leases(ctx, s.db, s.sql["leases"])
+	all, buried, err := leases(ctx, s.db, s.sql["leases"], pulse.LeftBefore(now))
 	if err != nil {
 		return nil, s.explain(err)
 	}
-	dead, err := names(pool.Dead(heard, now, pulse))
+	dead, err := names(pool.Dead(all, now, pulse))
 	if err != nil {
 		return nil, err
 	}

@@ -158,3 +158,43 @@ func testOutage(t *testing.T, o Opened) {
 	b.outlive(4 * time.Minute)
 	b.want(task, pool.Lost)
 }
+
+// testLeft has three of five hosts shut down without a bury. While they count, a fourth one that
+// dies does not; after an hour of silence with nothing on them they have left, and it is lost.
+func testLeft(t *testing.T, o Opened) {
+	b := burying{t, o.Clock, o.Open(t)}
+	Configure(t, b.store, OnePool(9, 9))
+	for _, id := range []string{"h1", "h2", "h3", "h4", "h5"} {
+		if _, err := b.store.Register(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	task := b.running(1, false)
+	hear := func(d time.Duration, hosts ...string) {
+		t.Helper()
+		for ; d > 0; d -= 10 * time.Second {
+			o.Clock.Advance(10 * time.Second)
+			if _, err := b.store.Pulse(t.Context(), hosts); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := b.store.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hear(time.Minute, "h1", "h2", "h3", "h4", "h5")
+	hear(50*time.Minute, "h1", "h2")
+	hear(6*time.Minute, "h2") // h1 has died
+	b.want(task, pool.Running)
+	hear(10*time.Minute, "h2")
+	b.want(task, pool.Lost)
+	late, err := b.store.Pulse(t.Context(), []string{"h4"}) // and counts again, as h1 still does
+	if err != nil || late.Deaf() {
+		t.Errorf("%+v %v", late, err)
+	}
+	o.Clock.Advance(10 * time.Second)
+	hear(time.Minute, "h4")
+	if p, err := b.store.Pulse(t.Context(), nil); err != nil || !p.Deaf() { // h1 and h2 of h1, h2 and h4
+		t.Errorf("%+v %v", p, err)
+	}
+}
