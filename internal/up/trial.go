@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -259,7 +260,11 @@ func (t *Trial) startAgent(ctx context.Context, n int) error {
 		return err
 	}
 	file := filepath.Join(m.dir, "join_token")
-	if _, err := os.Stat(filepath.Join(m.dir, credentialFile)); errors.Is(err, fs.ErrNotExist) {
+	known, err := t.known(ctx, m)
+	if err != nil {
+		return err
+	}
+	if !known {
 		if err := t.issue(ctx, m.name, file); err != nil {
 			return err
 		}
@@ -277,6 +282,23 @@ func (t *Trial) urls() (all []string) {
 		all = append(all, r.note.URL)
 	}
 	return all
+}
+
+// known says whether a host has joined and was not buried since: whoever starts the fleet again
+// wants it back.
+func (t *Trial) known(ctx context.Context, m *member) (bool, error) {
+	if _, err := os.Stat(filepath.Join(m.dir, credentialFile)); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	c, err := t.replicas[0].client()
+	if err != nil {
+		return false, err
+	}
+	list, err := c.Hosts(ctx)
+	if err != nil {
+		return false, fmt.Errorf("read which hosts are registered: %w", err)
+	}
+	return slices.ContainsFunc(list.Hosts, func(h api.Host) bool { return h.ID == m.name && h.State != api.HostStateBuried }), nil
 }
 
 // issue makes a host's join token.
@@ -306,7 +328,7 @@ func (m *member) noted() bool {
 	return err == nil
 }
 
-// heard is how many hosts a replica hears.
+// heard is how many of the fleet's hosts a replica hears.
 func (t *Trial) heard(ctx context.Context, m *member) (n int) {
 	c, err := m.client()
 	if err != nil {
@@ -317,7 +339,8 @@ func (t *Trial) heard(ctx context.Context, m *member) (n int) {
 		return 0
 	}
 	for _, h := range list.Hosts {
-		if h.HeardMSAgo != nil && *h.HeardMSAgo < 30_000 && h.State == api.HostStateActive {
+		ours := slices.ContainsFunc(t.agents, func(m *member) bool { return m.name == h.ID })
+		if ours && h.HeardMSAgo != nil && *h.HeardMSAgo < 30_000 && h.State != api.HostStateBuried {
 			n++
 		}
 	}

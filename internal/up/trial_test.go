@@ -81,6 +81,36 @@ func TestTrial(t *testing.T) {
 	})
 }
 
+// TestTrialAgain: what an operator did to a host does not keep the fleet from coming up again. A
+// cordoned one is as it was, a buried one joins anew.
+func TestTrialAgain(t *testing.T) {
+	f := newFleet(t)
+	s := newSite(t)
+	s.bare()
+	s.set("PLIMSOLL_HOST_BUDGET", "1536MiB")
+	s.set("PLIMSOLL_KEYS", f.keys)
+	s.args = []string{"--agents", "3", "--replicas", "1", "--store", f.url}
+	s.up()
+	ctx, c := within(t, 30*time.Second), s.trialClient("replica-1")
+	for _, deed := range []func() error{
+		func() error { _, err := c.CordonHost(ctx, "host-1", ""); return err },
+		func() error { _, err := c.DrainHost(ctx, "host-2", "test"); return err },
+		func() error { _, err := c.BuryHost(ctx, "host-2", "test"); return err },
+	} {
+		if err := deed(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status := s.stop(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	s.up()
+	list, err := s.trialClient("replica-1").Hosts(ctx)
+	if err != nil || len(list.Hosts) != 3 || list.Hosts[0].State != api.HostStateCordoned || list.Hosts[1].State != api.HostStateActive {
+		t.Errorf("%+v %v", list, err)
+	}
+}
+
 // TestTrialRefused: what cannot be brought up is said, with what to do.
 func TestTrialRefused(t *testing.T) {
 	s := newSite(t)
