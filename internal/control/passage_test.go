@@ -363,7 +363,7 @@ func (deafFeed) Next(ctx context.Context) (host.News, error) {
 	return host.News{}, ctx.Err()
 }
 
-// TestReplicas (T04, T09, T75): four replicas that see nothing of each other's reserves, one
+// TestReplicas (T04, T09, T10, T75): four replicas that see nothing of each other's reserves, one
 // host with room for eight, and one pool; what they admit together fits, and one key that
 // all of them are asked for is one admission.
 func TestReplicas(t *testing.T) {
