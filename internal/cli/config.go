@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -85,7 +86,10 @@ func (a *app) configGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get",
 		Short: "Print the fleet's configuration that is in force, or a former one",
+		Long: `Prints the fleet's configuration that is in force, or a former one, as a file that plimsoll
+config diff and plimsoll config apply take.`,
 		Example: `  plimsoll config get
+  plimsoll config get > fleet.yaml; vi fleet.yaml; plimsoll config diff fleet.yaml
   plimsoll config get --generation 3`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -104,12 +108,25 @@ func (a *app) configGet() *cobra.Command {
 			case a.json():
 				return writeJSON(a.stdout, doc)
 			}
-			_, err = fmt.Fprintf(a.stdout, "# generation %d%s\n%s", doc.Generation, appliedBy(doc), doc.Document)
+			_, err = fmt.Fprintf(a.stdout, "# generation %d%s\nfleet:\n%s", doc.Generation, appliedBy(doc), indented(doc.Document))
 			return err
 		},
 	}
 	cmd.Flags().Int64Var(&generation, "generation", 0, "one of plimsoll config history; by default the one in force")
 	return cmd
+}
+
+// indented is a document below the key of its section, so that what was printed can be changed
+// and applied.
+func indented(document string) string {
+	var b strings.Builder
+	for line := range strings.Lines(document) {
+		if strings.TrimSpace(line) != "" {
+			line = "  " + line
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 func appliedBy(doc *api.ConfigDocument) string {
