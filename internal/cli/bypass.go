@@ -42,8 +42,8 @@ what it let in is listed by plimsoll reconcile, and stopped by nobody.`,
   plimsoll bypass end --hosts all --reason "the store is back"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.lasts < time.Second {
-				return mistake(cmd, "--for %s: at least 1s, as in --for 30m", f.lasts)
+			if f.lasts < time.Second || f.lasts > longestBypass {
+				return mistake(cmd, "--for %s: from 1s to 24h, as in --for 30m", f.lasts)
 			}
 			return a.setBypass(cmd.Context(), f)
 		},
@@ -88,7 +88,10 @@ func (a *app) bypassList() *cobra.Command {
 	return cmd
 }
 
-const everyHost = "all"
+const (
+	everyHost     = "all"
+	longestBypass = 24 * time.Hour // as hosts have it
+)
 
 func (a *app) setBypass(ctx context.Context, f bypassFlags) error {
 	return a.eachBypass(ctx, f, func(ctx context.Context, c boot.Client) (api.Bypass, error) {
@@ -210,7 +213,7 @@ func (w *bypassing) report() error {
 		return nil
 	}
 	err := errors.New(strings.Join(w.failed, "; "))
-	if w.cause != nil && len(w.failed) == 1 {
+	if w.cause != nil && len(w.failed) == 1 && len(w.done) == 0 { // else its status would be that of all
 		err = fmt.Errorf("%s: %w", w.failed[0], w.cause)
 	}
 	return &Failure{ExitUnavailable, err, "say it on that machine, as root: plimsoll bypass --socket /var/lib/plimsoll/agent.sock --hosts all …"}
@@ -243,6 +246,9 @@ func (a *app) runBypassed(cmd *cobra.Command, f runFlags, argv []string) error {
 		numbers, over := passOn(signals)
 		defer over()
 		exit, err := c.RunUnticketed(cmd.Context(), boot.Ask{MemoryMB: size, Class: f.class, Key: f.key, Template: f.template}, command, a.stdout, a.stderr, numbers)
+		if errors.Is(err, api.TicketRejected) {
+			return &Failure{ExitNotAllowed, errors.New("no bypass is open on this host: it boots nothing without a ticket"), "plimsoll bypass --hosts all --for 30m --reason TEXT, as root or the agent's own user"}
+		}
 		if err != nil {
 			return err
 		}

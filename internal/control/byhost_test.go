@@ -159,6 +159,12 @@ func TestByHostKeyAtAnotherReplica(t *testing.T) {
 		a := r.admit("k", "alone")
 		g2, g3 := r.another(), r.another()
 		r.byKeyAt(g2, a.ID)
+		given := r.admit("given", "alone")
+		back, err := g2.Release(r.t.Context(), alice, "given", 1)
+		r.want("released", back, err)
+		if got, err := r.g.Get(r.t.Context(), alice, "given"); err != nil || got.ID != given.ID || got.State != api.AdmissionStateReleased {
+			t.Errorf("what another replica took back: %+v %v", got, err)
+		}
 		time.Sleep(50 * time.Second)
 		out, err := g2.Heartbeat(r.t.Context(), alice, "k")
 		r.want("yes", out, err)

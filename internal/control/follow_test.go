@@ -347,6 +347,11 @@ func TestAFreshReplicaOffersNobodyUnheard(t *testing.T) {
 		list, err := g.Hosts(f.t.Context())
 		f.must(err)
 		hosts := list.Hosts
+		for id, code := range map[string]api.Code{"h1": api.HostSilent, "nowhere": api.NotFound} {
+			if _, err := g.BypassHost(f.t.Context(), root, id, api.BypassRequest{ForMS: 1000, Reason: "test"}); !errors.Is(err, code) {
+				f.t.Errorf("a bypass of %s, which is not connected: %v", id, err)
+			}
+		}
 		if len(hosts) != 1 || hosts[0].Connected || hosts[0].NotConnected != "dial: connection refused" {
 			f.t.Errorf("%+v", hosts)
 		}

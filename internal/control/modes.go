@@ -184,7 +184,11 @@ func (g *Gateway) BypassHost(ctx context.Context, who *config.Consumer, id strin
 	}
 	link, _, _ := g.link(id)
 	if link == nil {
-		r := api.Refuse(api.NotFound, "no host %q is connected to this replica", id)
+		code := api.NotFound
+		if g.isRegistered(id) {
+			code = api.HostSilent
+		}
+		r := api.Refuse(code, "no host %q is connected to this replica", id)
 		r.Remedy = "on that machine: plimsoll bypass --socket PATH"
 		return api.Bypass{}, g.Refused(r, who)
 	}
@@ -203,6 +207,14 @@ func (g *Gateway) BypassHost(ctx context.Context, who *config.Consumer, id strin
 	}
 	g.Log.Warn("an operator changed whether a host boots without tickets", "by", who.Name, "host", id, "for", lasts, "reason", q.Reason)
 	return showBypass(&v), nil
+}
+
+// isRegistered says whether a host is in the registry, as this replica last read it, and not buried.
+func (g *Gateway) isRegistered(id string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, listed := g.known.hosts[id]
+	return listed && !g.isBuried(id)
 }
 
 // showBypass says whether a host boots without tickets.

@@ -314,6 +314,11 @@ func (g *Gateway) Get(ctx context.Context, who *config.Consumer, key string) (ap
 	if err != nil {
 		return api.Admission{}, err
 	}
+	if byHost(&row) && row.ID != "" { // another replica may have given it back
+		if placed, at, err := g.placed(ctx, row.ID); err == nil && placed.Epoch != 0 {
+			row = g.rowOf(row.ID, at, &placed, row)
+		}
+	}
 	return g.show(row), nil
 }
 
