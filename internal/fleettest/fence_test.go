@@ -7,26 +7,29 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 )
 
-// fence stands before one agent, where replicas dial it, and spoils their streams: each
-// replica's by itself, or all of them.
+// fence stands before one process, where others dial it, and spoils their connections: each
+// dialler's by itself, or all of them. There is one before each agent, for the replicas'
+// streams, and one before each replica, where agents join and register.
 type fence struct {
 	t        *testing.T
 	listener net.Listener
 	to       string
-	replicas []*replica
 
-	mu    sync.Mutex // guards what follows
-	rules []rule     // by replica
-	open  map[*fenced]bool
-	done  sync.WaitGroup
+	mu       sync.Mutex // guards what follows
+	diallers []*replica
+	rules    []rule // by dialler
+	passed   []int  // by dialler: its connections that were carried
+	open     map[*fenced]bool
+	done     sync.WaitGroup
 }
 
-// rule is what befalls the bytes of one replica's stream. The zero rule lets them pass.
+// rule is what befalls the bytes of one dialler's connections. The zero rule lets them pass.
 type rule struct {
 	cut     bool          // connections are broken, and none is taken
 	hold    bool          // nothing passes until this is over; then all of it does
@@ -37,21 +40,22 @@ type rule struct {
 
 // fenced is one connection through a fence.
 type fenced struct {
-	replica   int
+	dialler   int
 	near, far net.Conn
 }
 
-func newFence(t *testing.T, to string, replicas []*replica) *fence {
+func newFence(t *testing.T, to string, diallers ...*replica) *fence {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fence{t: t, listener: l, to: to, replicas: replicas, rules: make([]rule, len(replicas)), open: map[*fenced]bool{}}
+	f := &fence{t: t, listener: l, to: to, open: map[*fenced]bool{}}
+	f.lets(diallers...)
 	f.done.Go(f.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
-		for i := range replicas {
+		for i := range f.rules {
 			f.set(i, rule{cut: true})
 		}
 		f.done.Wait()
@@ -59,24 +63,33 @@ func newFence(t *testing.T, to string, replicas []*replica) *fence {
 	return f
 }
 
-func (f *fence) address() string { return f.listener.Addr().String() }
-
-func (f *fence) set(replica int, r rule) {
+// lets names more of those who may dial.
+func (f *fence) lets(diallers ...*replica) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.rules[replica] = r
+	f.diallers = append(f.diallers, diallers...)
+	f.rules = append(f.rules, make([]rule, len(diallers))...)
+	f.passed = append(f.passed, make([]int, len(diallers))...)
+}
+
+func (f *fence) address() string { return f.listener.Addr().String() }
+
+func (f *fence) set(dialler int, r rule) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rules[dialler] = r
 	for c := range f.open {
-		if r.cut && c.replica == replica {
+		if r.cut && c.dialler == dialler {
 			_ = c.near.Close()
 			_ = c.far.Close()
 		}
 	}
 }
 
-func (f *fence) rule(replica int) rule {
+func (f *fence) rule(dialler int) rule {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.rules[replica]
+	return f.rules[dialler]
 }
 
 func (f *fence) accept() {
@@ -89,8 +102,7 @@ func (f *fence) accept() {
 	}
 }
 
-// pass carries one connection. Whoever is not a replica of the test's, or is gone already, is
-// let go.
+// pass carries one connection. Whoever is none of its diallers, or is gone already, is let go.
 func (f *fence) pass(near net.Conn) {
 	defer func() { _ = near.Close() }()
 	from := f.whose(near)
@@ -105,6 +117,7 @@ func (f *fence) pass(near net.Conn) {
 	c := &fenced{from, near, far}
 	f.mu.Lock()
 	f.open[c] = true
+	f.passed[from]++
 	f.mu.Unlock()
 	var both sync.WaitGroup
 	both.Go(func() { f.carry(c, far, near) })
@@ -125,8 +138,8 @@ func (f *fence) carry(c *fenced, to, from net.Conn) {
 		if err != nil {
 			return
 		}
-		r := f.rule(c.replica)
-		for ; r.hold; r = f.rule(c.replica) {
+		r := f.rule(c.dialler)
+		for ; r.hold; r = f.rule(c.dialler) {
 			time.Sleep(5 * time.Millisecond)
 		}
 		swallowed = swallowed || r.swallow
@@ -159,13 +172,16 @@ func trickle(to io.Writer, all []byte) error {
 	return nil
 }
 
-// whose tells by the kernel's tables which replica opened a connection; -1 for none.
+// whose tells by the kernel's tables which dialler opened a connection; -1 for none.
 func (f *fence) whose(c net.Conn) int {
 	inode := inodeOf(c.RemoteAddr().(*net.TCPAddr).Port, c.LocalAddr().(*net.TCPAddr).Port)
 	if inode == "" {
 		return -1
 	}
-	for i, r := range f.replicas {
+	f.mu.Lock()
+	diallers := slices.Clone(f.diallers)
+	f.mu.Unlock()
+	for i, r := range diallers {
 		pid := r.pid.Load()
 		all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 		for _, fd := range all {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -44,8 +46,22 @@ func (f *front) dial(ctx context.Context, network, _ string) (conn net.Conn, err
 	return nil, err
 }
 
+// sent is when a call was sent last, and to which replica: -1 to none.
+type sent struct {
+	at      time.Time
+	replica int
+}
+
+type sentKey struct{} // of a context whose calls are noted in its *sent
+
 // RoundTrip implements http.RoundTripper.
 func (f *front) RoundTrip(q *http.Request) (*http.Response, error) {
+	if s, ok := q.Context().Value(sentKey{}).(*sent); ok {
+		s.at, s.replica = time.Now(), -1
+		q = q.WithContext(httptrace.WithClientTrace(q.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+			s.replica = slices.Index(f.addresses, i.Conn.RemoteAddr().String())
+		}}))
+	}
 	resp, err := f.transport.RoundTrip(q)
 	f.mu.Lock()
 	defer f.mu.Unlock()

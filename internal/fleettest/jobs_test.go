@@ -36,8 +36,13 @@ type jobs struct {
 	ids    map[string]bool // of admissions that were told, by id
 	left   map[string]bool // keys and ids that nobody is to give back
 	leaves bool            // some are left that were not booted: they must lapse
-	noting bool
-	no     []refused
+	no     []refusedBy
+}
+
+// refusedBy is one no of a replica; -1: it is not known which.
+type refusedBy struct {
+	refused
+	replica int
 }
 
 func newJobs(t *testing.T, replicas []*replica, agents []*hostAgent, rng *rand.Rand) *jobs {
@@ -108,6 +113,8 @@ func (j *jobs) admit(ctx context.Context, c *caller, key string, asked time.Time
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience+c.hung)
 	defer cancel()
+	last := &sent{at: asked, replica: -1}
+	ctx = context.WithValue(ctx, sentKey{}, last)
 	a, err := c.client.Admit(ctx, c.request(key), client.Options{Wait: patience, Retry: func(err error, _ time.Duration) { c.told(err) }})
 	switch r, ok := api.AsRefusal(err); {
 	case err == nil:
@@ -122,12 +129,8 @@ func (j *jobs) admit(ctx context.Context, c *caller, key string, asked time.Time
 		c.heard()
 		c.book.count(string(r.Code))
 		if r.Code == api.NoCapacity && patience == 0 {
-			told := time.Now()
-			j.note(func() {
-				if j.noting {
-					j.no = append(j.no, refused{asked, told, faultNeedMB})
-				}
-			})
+			no := refusedBy{refused{last.at, time.Now(), faultNeedMB}, last.replica}
+			j.note(func() { j.no = append(j.no, no) })
 		}
 	case ctx.Err() == nil:
 		c.book.count("no answer")
@@ -208,9 +211,9 @@ func (j *jobs) leave(a *api.Admission) (left bool) {
 
 func (j *jobs) leaving(some bool) { j.note(func() { j.leaves = some }) }
 
-// refusals begins or ends to note those for want of room, and returns what was noted.
-func (j *jobs) refusals(begin bool) (all []refused) {
-	j.note(func() { all, j.no, j.noting = j.no, nil, begin })
+// refusals are those for want of room since it was last asked for them.
+func (j *jobs) refusals() (all []refusedBy) {
+	j.note(func() { all, j.no = j.no, nil })
 	return all
 }
 

@@ -105,22 +105,19 @@ func (w *words) justify(r refused) string {
 	return ""
 }
 
-// hadRoom holds a refusal of a time in which hosts also empty against their own words. A host
+// hadRoom holds a refusal of a time in which hosts also empty against a host's own words. It
 // had room all the time when it had so each time that it was looked at, from before the
 // request until after the reply, and either for two, or without having done anything between.
-// Known says whether any host was looked at so.
-func (w *words) hadRoom(r refused) (why string, known bool) {
+// Known says whether it was looked at so.
+func (w *words) hadRoom(id string, r refused) (why string, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id, all := range w.said {
-		during, whole := around(all, r)
-		known = known || whole
-		if whole && roomy(during, r.needMB) {
-			return fmt.Sprintf("host %s had room all the time (%d MiB), and %d MiB were refused after %v",
-				id, during[0].admittableMB, r.needMB, r.told.Sub(r.asked).Round(time.Millisecond)), true
-		}
+	during, known := around(w.said[id], r)
+	if known && roomy(during, r.needMB) {
+		why = fmt.Sprintf("host %s had room all the time (%d MiB), and %d MiB were refused after %v",
+			id, during[0].admittableMB, r.needMB, r.told.Sub(r.asked).Round(time.Millisecond))
 	}
-	return "", known
+	return why, known
 }
 
 // around are the words from the last before a request to the first after its reply; whole says
