@@ -99,8 +99,8 @@ files (set TMPDIR to measure another disk), or a schema beside all else in a Pos
 			if o.Callers < 1 || o.Claims < 1 {
 				return cli.Mistake(c, "--callers %d --claims %d: both must be at least 1", o.Callers, o.Claims)
 			}
-			if o.Store != embedded && !strings.HasPrefix(o.Store, "postgres://") && !strings.HasPrefix(o.Store, "postgresql://") {
-				return cli.Mistake(c, "--store: write sqlite, or postgres://user@host/database")
+			if !isStore(o.Store) {
+				return cli.Mistake(c, "%s", noStore)
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -112,6 +112,12 @@ files (set TMPDIR to measure another disk), or a schema beside all else in a Pos
 	c.Flags().IntVar(&o.Callers, "callers", 32, "how many claim at once")
 	c.Flags().IntVar(&o.Claims, "claims", 30_000, "timed claims, and as many pairs")
 	return c
+}
+
+const noStore = "--store: write sqlite, or postgres://user@host/database"
+
+func isStore(s string) bool {
+	return s == embedded || strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://")
 }
 
 func admitCommand() *cobra.Command {
@@ -134,6 +140,9 @@ With --rate calls are due at fixed instants, and their times count from there.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return cli.Mistake(c, "%w", err)
+			}
+			if !isStore(o.Store) {
+				return cli.Mistake(c, "%s", noStore)
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -174,6 +183,9 @@ from its cold start. Each stream takes a file descriptor at both ends: see ulimi
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Hosts < 1 || o.Every < 100*time.Millisecond || o.For < time.Second {
 				return cli.Mistake(c, "--hosts must be at least 1, --every at least 100ms, --for at least 1s")
+			}
+			if !isStore(o.Store) {
+				return cli.Mistake(c, "%s", noStore)
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()

@@ -57,8 +57,7 @@ in data_dir/hosts/ID/join_token. ` + standin.Limits,
 				return err
 			}
 			if metrics != "" {
-				said := func(name string) string { return map[string]string{"PLIMSOLL_METRICS": metrics}[name] }
-				if err := config.Overlay(&o.File.Local, said); err != nil {
+				if err := overlay(c, &o.File.Local, "metrics", metrics); err != nil {
 					return err
 				}
 			}

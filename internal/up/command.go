@@ -1,10 +1,12 @@
 package up
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -70,7 +72,9 @@ share four fifths of the machine's free memory. The schema of --store is brought
 				return err
 			}
 			if store != "" {
-				o.File.Local.Store = store
+				if err := overlay(c, &o.File.Local, "store", store); err != nil {
+					return err
+				}
 			}
 			if f := c.Flags(); !f.Changed("agents") && !f.Changed("replicas") {
 				return Run(c.Context(), o)
@@ -87,6 +91,21 @@ share four fifths of the machine's free memory. The schema of --store is brought
 	c.Flags().IntVar(&replicas, "replicas", 1, "and so many replicas; two or more need --store postgres://…")
 	c.Flags().StringVar(&store, "store", "", "sqlite, sqlite:/path or postgres://user@host/database")
 	return c
+}
+
+// overlay lays a flag over the setting of its name, as that setting's variable is.
+func overlay(c *cobra.Command, l *config.Local, flag, value string) error {
+	variable := "PLIMSOLL_" + strings.ToUpper(flag)
+	err := config.Overlay(l, func(name string) string {
+		if name == variable {
+			return value
+		}
+		return ""
+	})
+	if faults, ok := errors.AsType[config.Faults](err); ok && len(faults) > 0 {
+		return cli.Mistake(c, "--%s: %s", flag, faults[0].Message)
+	}
+	return err
 }
 
 // ServerCommand is `plimsoll server`.
