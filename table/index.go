@@ -15,8 +15,10 @@ const (
 
 // spot is where a host lies in the index.
 type spot struct {
+	group  int32 // none: in no group yet
 	bucket int32 // none: not a candidate
 	pos    int32 // in the bucket's heap
+	room   int32 // as its entry there has it, for a guess
 }
 
 // entry is a host in a bucket's heap, with its room beside it so that a heap needs no host.
@@ -45,8 +47,8 @@ func newGroup(mode gate.Mode, own bool, labels []gate.Label, mixed bool, buckets
 
 // join puts a host that is in no heap into the group of its mode, labels and share.
 func (t *Table) join(i int32, labels []gate.Label) {
-	h, k := &t.hosts[i], t.kin[i]
-	if k != nobody && t.groups[k].holds(h) && slices.Equal(h.labels, labels) {
+	h, s := &t.hosts[i], &t.spots[i]
+	if s.group != none && t.groups[s.group].holds(h) && slices.Equal(h.labels, labels) {
 		return
 	}
 	h.labels = sortedLabels(labels)
@@ -55,27 +57,16 @@ func (t *Table) join(i int32, labels []gate.Label) {
 
 // enter puts a host that is in no heap into the group that holds it.
 func (t *Table) enter(i int32) {
-	h := &t.hosts[i]
-	k := t.groupFor(h)
-	t.assign(i, int16(k))
-	if g := t.groups[k]; !g.mixed {
+	h, s := &t.hosts[i], &t.spots[i]
+	s.group = t.groupFor(h)
+	if g := t.groups[s.group]; !g.mixed {
 		h.labels = g.labels
-	}
-}
-
-// assign puts a host that is in no heap into a group, or into none.
-func (t *Table) assign(i int32, k int16) {
-	if was := t.kin[i]; was != nobody {
-		t.peaks[was].size--
-	}
-	if t.kin[i] = k; k != nobody {
-		t.peaks[k].size++
 	}
 }
 
 // rejoin is join for a host whose side has changed; one that was never heard is in no group.
 func (t *Table) rejoin(i int32) {
-	if t.kin[i] != nobody {
+	if t.spots[i].group != none {
 		t.join(i, t.hosts[i].labels)
 		t.reindex(i)
 	}
@@ -194,19 +185,20 @@ func (t *Table) reindex(i int32) {
 		t.unindex(i)
 		return
 	}
-	if g := t.groups[t.kin[i]]; !g.mixed && !g.stocks(h) {
+	if g := t.groups[s.group]; !g.mixed && !g.stocks(h) {
 		t.unindex(i)
 		t.enter(i)
 	}
-	k, b := int32(t.kin[i]), t.bucketOf(h)
+	k, b := s.group, t.bucketOf(h)
 	g := t.groups[k]
 	if s.bucket == b {
-		g.heaps[b][s.pos].room = h.indexed()
+		s.room = h.indexed()
+		g.heaps[b][s.pos].room = s.room
 		t.fix(g.heaps[b], s.pos)
 	} else {
 		t.unindex(i)
-		s.bucket, s.pos = b, int32(len(g.heaps[b]))
-		g.heaps[b] = append(g.heaps[b], entry{room: h.indexed(), ref: i})
+		s.bucket, s.pos, s.room = b, int32(len(g.heaps[b])), h.indexed()
+		g.heaps[b] = append(g.heaps[b], entry{room: s.room, ref: i})
 		t.up(g.heaps[b], s.pos)
 		if len(t.groups) >= manyGroups {
 			t.levels[side(g.own)].enter(b)
@@ -223,7 +215,7 @@ func (t *Table) unindex(i int32) {
 	if !s.indexed() {
 		return
 	}
-	k, b, pos := int32(t.kin[i]), s.bucket, s.pos
+	k, b, pos := s.group, s.bucket, s.pos
 	g := t.groups[k]
 	heap := g.heaps[b]
 	last := int32(len(heap) - 1)

@@ -50,28 +50,23 @@ func (t *Table) checkHosts() error {
 }
 
 func (t *Table) checkSpot(h *host, s *spot, i int32) error {
-	g := t.groups[t.kin[i]]
+	g := t.groups[s.group]
 	if !g.holds(h) || !g.mixed && !slices.Equal(g.labels, h.labels) {
 		return fmt.Errorf("table: host %q is in a group of other hosts", h.id)
 	}
 	if b := t.bucketOf(h); s.bucket != b {
 		return fmt.Errorf("table: host %q is in bucket %d, its score says %d", h.id, s.bucket, b)
 	}
-	if e := g.heaps[s.bucket][s.pos]; e != (entry{room: h.indexed(), ref: i}) {
+	if e := g.heaps[s.bucket][s.pos]; e != (entry{room: h.indexed(), ref: i}) || s.room != e.room {
 		return fmt.Errorf("table: host %q has room %d, its entry says %v", h.id, h.indexed(), e)
 	}
 	return nil
 }
 
 func (t *Table) checkIndex() error {
-	total, sizes := 0, make([]int32, len(t.groups))
-	for _, k := range t.kin {
-		if k != nobody {
-			sizes[k]++
-		}
-	}
+	total := 0
 	for k, g := range t.groups {
-		n, err := g.check(t.peaks[k], sizes[k])
+		n, err := g.check(t.peaks[k])
 		if err != nil {
 			return fmt.Errorf("table: group %d: %w", k, err)
 		}
@@ -91,8 +86,8 @@ func (t *Table) checkIndex() error {
 }
 
 // check counts a group's entries, and looks at its heaps, its tree and its peak.
-func (g *group) check(remembered peak, size int32) (total int, err error) {
-	buckets, p := len(g.heaps), peak{bucket: none, room: noRoom, most: g.best[1], size: size}
+func (g *group) check(remembered peak) (total int, err error) {
+	buckets, p := len(g.heaps), peak{bucket: none, room: noRoom, most: g.best[1]}
 	for b, heap := range g.heaps {
 		total += len(heap)
 		most := int32(noRoom)

@@ -114,7 +114,6 @@ type peak struct {
 	room   int32 // the most there
 	hosts  int32 // that lie there
 	most   int32 // room in any bucket
-	size   int32 // hosts, in a bucket or not
 }
 
 // manyGroups is from when on a search guesses before it looks at each, and the hosts are counted

@@ -48,22 +48,17 @@ const guesses = 8
 // ask: where that holds for many, as in an idle fleet, no group needs be looked at, however many
 // there are. It finds each such host with the same chance, and none is better.
 func (t *Table) guess(q *query, set *groupSet, l *levels) int32 {
-	if l.top == none || int(l.hosts[l.top])*manyGroups < len(t.kin) {
+	if l.top == none || int(l.hosts[l.top])*manyGroups < len(t.spots) {
 		return none
 	}
 	for range guesses {
-		k := t.kin[q.below(len(t.kin))] // a group, by the number of its hosts
-		if k == nobody || !set.has(int32(k)) {
+		i := int32(q.below(len(t.spots)))
+		s := &t.spots[i]
+		if s.bucket != l.top || !set.has(s.group) || s.room < q.need[t.kinds.committed.bit(s.group)] {
 			continue
 		}
-		g, p := t.groups[k], &t.peaks[k]
-		if p.bucket != l.top || p.room < q.need[g.mode] {
-			continue
-		}
-		if n := q.below(int(p.size)); n < int(p.hosts) {
-			if e := g.heaps[l.top][n]; e.room >= q.need[g.mode] && t.takes(g, e.ref, q) {
-				return e.ref
-			}
+		if t.takes(t.groups[s.group], i, q) {
+			return i
 		}
 	}
 	return none
@@ -157,7 +152,11 @@ func (t *Table) lying(k, b int32) int {
 // sample returns a host of one heap that takes the ask: by a few random probes, else by a walk.
 func (t *Table) sample(g *group, heap []entry, q *query) int32 {
 	need := q.need[g.mode]
-	for range min(len(heap)-1, 4) {
+	probes := min(len(heap)-1, 4)
+	if len(heap) > 2 && heap[1].room < need && heap[2].room < need {
+		probes = 0 // the heap's top alone has the memory
+	}
+	for range probes {
 		e := heap[q.below(len(heap))]
 		if e.room >= need && t.takes(g, e.ref, q) {
 			return e.ref

@@ -91,9 +91,6 @@ func (o Options) withDefaults() Options {
 // none is the ref of no host.
 const none int32 = -1
 
-// nobody is the group of a host that is in none.
-const nobody int16 = -1
-
 // Table is the set of registered hosts with what was last heard of each.
 type Table struct {
 	opts  Options
@@ -101,7 +98,6 @@ type Table struct {
 	byID  map[string]int32 // host id -> its place in hosts
 	hosts []host
 	spots []spot  // of the same index as hosts: where each lies in the index
-	kin   []int16 // of the same index as hosts: the group of each, or nobody
 	spare []int32 // refs of forgotten hosts, to be used again
 
 	groups  []*group
@@ -257,7 +253,7 @@ func (t *Table) Forget(id string) bool {
 	t.uneven = true
 	delete(t.records, i)
 	*h = host{gen: h.gen + 1, prev: none, next: none}
-	t.assign(i, nobody)
+	t.spots[i] = spot{group: none, bucket: none}
 	t.spare = append(t.spare, i)
 	return true
 }
@@ -269,8 +265,7 @@ func (t *Table) add(id string) int32 {
 	} else {
 		i = int32(len(t.hosts))
 		t.hosts = append(t.hosts, host{gen: 1})
-		t.spots = append(t.spots, spot{bucket: none})
-		t.kin = append(t.kin, nobody)
+		t.spots = append(t.spots, spot{group: none, bucket: none})
 	}
 	h := &t.hosts[i]
 	*h = host{id: id, print: printOf(id), gen: h.gen, live: true, own: t.ownsNew(id), standing: Unheard, word: Unheard, prev: none, next: none}

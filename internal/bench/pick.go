@@ -137,6 +137,8 @@ type indexed struct {
 	n     int
 	opts  table.PickOptions
 
+	ask, slot int // next
+
 	refused int
 }
 
@@ -151,8 +153,14 @@ func newIndexed(b *bed, o PickOptions) (*indexed, error) {
 }
 
 func (x *indexed) op() {
-	a, slot := &x.asks[x.n%len(x.asks)], x.n%len(x.held)
+	a, slot := &x.asks[x.ask], x.slot
 	x.n++
+	if x.ask++; x.ask == len(x.asks) { // a division costs as much as a line of the table
+		x.ask = 0
+	}
+	if x.slot++; x.slot == len(x.held) {
+		x.slot = 0
+	}
 	x.opts.Rand, x.opts.Exclude = uint64(x.n), a.exclude
 	x.table.Uncharge(x.held[slot])
 	x.held[slot] = table.Charge{}
