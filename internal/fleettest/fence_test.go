@@ -128,7 +128,9 @@ func (f *fence) pass(near net.Conn) {
 	f.mu.Unlock()
 }
 
-// carry moves bytes one way as the rule of the moment says, and in their order. What was
+// carry moves bytes one way as the rule of the moment says, and in their order: frames of one
+// stream never overtake each other, since it is one TCP connection. Those of two replicas do,
+// by late and hold; those of two streams of one replica, in TestLateFramesOfAFormerStream. What was
 // swallowed is gone for good, and so is all that follows on that connection.
 func (f *fence) carry(c *fenced, to, from net.Conn) {
 	defer func() { _, _ = to.Close(), from.Close() }()
