@@ -63,6 +63,7 @@ type Sample struct {
 	Budget    gate.Bytes // configured budget; zero: none
 	Full      bool       // Sandboxes is complete
 	Sandboxes []Resident
+	Counted   []string // reservations that the limits have in them already: they run where nobody redeems
 	PSI       bool
 	Some      int64 // hundredths of a percent, avg10
 	FullPSI   int64

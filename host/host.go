@@ -149,6 +149,8 @@ type Host struct {
 	running    digest.Sum // likewise, and are
 	turn       int64      // the last that was given out
 
+	counted map[string]bool // reservation -> the limits have it already
+
 	meter  meter
 	valve  *pressure.Valve
 	intake Intake // what the operator ordered: IntakeOpen, IntakeCordoned or IntakeDraining
@@ -177,7 +179,7 @@ func New(cfg Config, incarnation int64) *Host {
 		cfg: cfg, incarnation: incarnation,
 		ledger:    ledger.New(cfg.BootWithin, names...),
 		sandboxes: map[string]*Sandbox{}, ends: map[Ref]End{},
-		deeds: map[int64]Deed{}, waived: map[Denial]int64{},
+		deeds: map[int64]Deed{}, waived: map[Denial]int64{}, counted: map[string]bool{},
 		dims:  make([]int64, len(cfg.Dims)),
 		valve: pressure.NewValve(cfg.Marks), intake: IntakeOpen,
 		publishedAt: -heartbeat,

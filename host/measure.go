@@ -36,6 +36,9 @@ func (h *Host) sample(e Sample) {
 			h.see(s, r)
 		}
 	}
+	if e.Full {
+		h.recount(e.Counted)
+	}
 	h.measure(e)
 	if !h.meter.seen {
 		return
@@ -45,6 +48,29 @@ func (h *Host) sample(e Sample) {
 	}
 	h.read(e)
 	h.valve.Step(h.now, h.meter.reading)
+}
+
+// recount lets a reservation promise nothing beside what the limits have of it already, and all
+// of its need again once they no longer do. A restarted agent begins with the whole.
+func (h *Host) recount(ids []string) {
+	for id := range h.counted {
+		h.counted[id] = false
+	}
+	for _, id := range ids {
+		if _, open := h.ledger.Open(id); open {
+			h.ledger.Restate(id, 0)
+			h.counted[id] = true
+		}
+	}
+	for id, still := range h.counted {
+		if still {
+			continue
+		}
+		delete(h.counted, id)
+		if e, open := h.ledger.Open(id); open {
+			h.ledger.Restate(id, gate.Need(e.Ask, h.cfg.Mode))
+		}
+	}
 }
 
 // fault names the figure that is no measurement, or "".

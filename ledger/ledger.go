@@ -196,6 +196,15 @@ func (l *Ledger) Renew(now Instant, id string, gen int64, until Instant) (e Entr
 	return e, true
 }
 
+// Restate changes what an open reservation promises beside what the host measures: of what
+// boots where nobody redeems, the host's own figures have it already.
+func (l *Ledger) Restate(id string, need gate.Bytes) {
+	if e, open := l.Open(id); open {
+		e.Need = need
+		l.put(e)
+	}
+}
+
 // Release closes (id, gen) and whatever was lower, even if it was never opened here: the
 // Reserve that it overtook on the way must find it closed. It changes nothing when a
 // higher generation was seen, or that one is closed already.

@@ -9,6 +9,11 @@
 // Worked: a report of 25,600 MiB admittable takes 25 stateless sandboxes of 4 GiB, with a need of
 // 1,024 MiB each, and not the 26th; or 6 stateful ones, of 24,576 MiB.
 //
+// What has booted is in the next report, and reserved here until it is released. It counts once
+// where the report names its admission in sandbox_ids, and so says that memory_mb_admittable has
+// the sandbox's charge in it: then 25 are running when the 26th is refused. Of a report that names
+// nothing both count, and no more than 13 come to run.
+//
 // What it cannot do is stated in Limits. All methods may be called from any goroutine.
 package standin
 
@@ -28,8 +33,9 @@ import (
 const Limits = `Its limits: it cannot enforce at the boot (whoever boots there does so without it, and a ticket
 is a promise of room and no lock); it sees no process, so an admission there stays admitted and
 lives by its caller's heartbeat, and reclaims nothing; between two reports it does not see what
-grows, and what is reserved and has booted counts twice until it is released, so it errs on the
-safe side; a host that was not reported for 30 s promises nothing.`
+grows; what is reserved and has booted counts twice, in the report and here, until it is released,
+so that such a host fills to about half, unless the report names it in sandbox_ids; a host that was
+not reported for 30 s promises nothing.`
 
 // Stale is the age of a report, by when it was received, from which its host promises nothing.
 const Stale = 30 * time.Second
@@ -62,6 +68,7 @@ type Host struct {
 
 	mu    sync.Mutex // guards what follows
 	last  table.Verdict
+	names []string  // admissions that the last one says it has in its figures
 	at    time.Time // when it was received; zero: never
 	taken int64
 }
@@ -100,8 +107,9 @@ func (h *Hosts) Take(now time.Time, data []byte) (*Host, error) {
 
 func (h *Hosts) take(now time.Time, data []byte) (*Host, error) {
 	var head struct {
-		Version json.RawMessage `json:"version"`
-		ID      string          `json:"agent_id"`
+		Version   json.RawMessage `json:"version"`
+		ID        string          `json:"agent_id"`
+		Sandboxes []string        `json:"sandbox_ids"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
 		return nil, &Refused{Malformed, err.Error()}
@@ -122,10 +130,10 @@ func (h *Hosts) take(now time.Time, data []byte) (*Host, error) {
 		at.doubt()
 		return nil, &Refused{Untrue, fmt.Sprintf("memory_admission %s, and host.mode here is %s: one of the two is wrong", v.Mode, at.Mode)}
 	}
-	return at, at.take(now, v)
+	return at, at.take(now, v, head.Sandboxes)
 }
 
-func (h *Host) take(now time.Time, v table.Verdict) error {
+func (h *Host) take(now time.Time, v table.Verdict, names []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// A clock that was set back must not shut its host out for longer than a silence would.
@@ -136,7 +144,7 @@ func (h *Host) take(now time.Time, v table.Verdict) error {
 	if h.taken > 0 && v.Sequence == h.last.Sequence {
 		return nil // the same again says nothing new, not even that it is young
 	}
-	h.last, h.at = v, now
+	h.last, h.at, h.names = v, now, names
 	h.taken++
 	return nil
 }
@@ -160,7 +168,7 @@ func (h *Host) Sample(now time.Time) (host.Sample, error) {
 		return host.Sample{}, fmt.Errorf("host %s: %w", h.ID, ErrNotReported)
 	}
 	used := h.last.Limit.Sub(h.last.Admittable).Sub(Headroom).Positive()
-	return host.Sample{Full: true, Limits: []gate.Limit{{Name: "reported", Size: h.last.Limit, Used: used}}}, nil
+	return host.Sample{Full: true, Counted: h.names, Limits: []gate.Limit{{Name: "reported", Size: h.last.Limit, Used: used}}}, nil
 }
 
 // Summary is what is shown of the reports.
@@ -176,6 +184,7 @@ type Reported struct {
 	AgeMS        *int64 `json:"age_ms,omitempty"` // of the last one; absent: there is none that counts
 	Stale        bool   `json:"stale"`
 	AdmittableMB int64  `json:"reported_admittable_mb"`
+	Named        int64  `json:"named"` // of its sandboxes, which count once
 }
 
 // Summary says what was reported, in the order of ids.
@@ -195,7 +204,7 @@ func (h *Hosts) Summary(now time.Time, ids []string) Summary {
 func (h *Host) summary(now time.Time) Reported {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := Reported{ID: h.ID, Taken: h.taken, Stale: h.at.IsZero() || now.Sub(h.at) >= Stale, AdmittableMB: h.last.Admittable.FloorMiB()}
+	r := Reported{ID: h.ID, Taken: h.taken, Stale: h.at.IsZero() || now.Sub(h.at) >= Stale, AdmittableMB: h.last.Admittable.FloorMiB(), Named: int64(len(h.names))}
 	if !h.at.IsZero() {
 		ms := now.Sub(h.at).Milliseconds()
 		r.AgeMS = &ms

@@ -65,6 +65,61 @@ func TestTheEssaysFixture(t *testing.T) {
 	}
 }
 
+// What has booted is in the report, and reserved as well until it is released: it counts once if
+// the report names it, and twice if not, which fills a host to half. What is released, or no
+// longer named, makes no room that the host has not reported.
+func TestNamedSandboxesCountOnce(t *testing.T) {
+	for named, fit := range map[bool]int{true: 25, false: 13} {
+		hosts, h := standin.New(gate.WorkingSet, []string{id}), ledger()
+		ask := gate.Ask{Memory: 4 * gate.GiB, Rule: gate.DefaultReserveRule()}
+		var ids []string
+		report := func(second, running int, ids []string) {
+			text := strings.Replace(essay(t, second), "25600", fmt.Sprint(25600-1024*running), 1)
+			if named {
+				list, _ := json.Marshal(ids)
+				text = strings.Replace(text, `"agent_id"`, `"sandbox_ids": `+string(list)+`, "agent_id"`, 1)
+			}
+			if _, err := hosts.Take(at(second), []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			sample, err := hosts.Host(id).Sample(at(second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Step(time.Second, sample)
+			if err := h.CheckInvariants(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		report(0, 0, nil)
+		for i := range 40 { // each boots, and is reported, before the next is asked for
+			one := fmt.Sprint("adm-", i)
+			a := h.Step(time.Second, host.Reserve{ID: one, Gen: 1, Ask: ask, Until: time.Minute, Incarnation: 1}).Answer
+			if a.Denial != "" {
+				break
+			}
+			ids = append(ids, one)
+			report(1+i, len(ids), append(ids, "adm-of-nobody"))
+		}
+		if len(ids) != fit {
+			t.Errorf("named %v: %d came to run, want %d", named, len(ids), fit)
+		}
+		was := h.Admittable()
+		h.Step(time.Second, host.Release{ID: ids[0], Gen: 1})
+		if named && h.Admittable() != was {
+			t.Errorf("released, and still running there: %s, and then %s", was, h.Admittable())
+		}
+		report(50, len(ids)-1, ids[1:])
+		if now := h.Admittable(); named && now != gate.GiB {
+			t.Errorf("it is gone there: %s", now)
+		}
+		report(51, len(ids)-1, nil) // no longer named: nobody knows, so both count
+		if now := h.Admittable(); named && now != 0 {
+			t.Errorf("named no more: %s", now)
+		}
+	}
+}
+
 // T17: what cannot be true is refused and counted, and its host promises nothing until it
 // reports what can.
 func TestReportsThatAreRefused(t *testing.T) {
