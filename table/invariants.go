@@ -95,7 +95,7 @@ func (g *group) check(remembered peak) (total int, err error) {
 			p.bucket, p.room, p.hosts = int32(b), heap[0].room, int32(len(heap))
 		}
 		for i, e := range heap {
-			if i > 0 && e.room > heap[(i-1)/2].room {
+			if i > 0 && e.room > heap[(i-1)/arity].room {
 				return 0, fmt.Errorf("bucket %d: entry %d has more room than its parent", b, i)
 			}
 			most = max(most, e.room)

@@ -21,6 +21,16 @@ func (s *groupSet) count() (n int) {
 	return n
 }
 
+// least is the first of a set that is not empty.
+func (s *groupSet) least() int32 {
+	for w, word := range s {
+		if word != 0 {
+			return int32(w<<6 + bits.TrailingZeros64(word))
+		}
+	}
+	return none
+}
+
 // both keeps what the other set has, too.
 func (s *groupSet) both(o *groupSet) {
 	for w := range s {

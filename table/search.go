@@ -9,7 +9,10 @@ import (
 func (t *Table) find(q *query, w who, from, below int32) (found, bucket int32) {
 	set := t.kinds.side(w)
 	set.both(&q.kinds)
-	if set.count() >= manyGroups {
+	switch n := set.count(); {
+	case n == 1:
+		return t.findIn(set.least(), q, from, below)
+	case n >= manyGroups:
 		l := t.level(w)
 		if l.top < from {
 			return none, none
@@ -31,6 +34,30 @@ func (t *Table) find(q *query, w who, from, below int32) (found, bucket int32) {
 		f = t.lead(&set)
 	}
 	return none, none
+}
+
+// findIn is find in one group, as most fleets have it.
+func (t *Table) findIn(k int32, q *query, from, below int32) (found, bucket int32) {
+	g := t.groups[k]
+	for b := t.bestBucket(k, q, below); b >= max(from, 0); b = g.bestBucket(b, q.need[g.mode]) {
+		if found := t.sample(g, g.heaps[b], q); found != none {
+			return found, b
+		}
+	}
+	return none, none
+}
+
+// bestBucket is a group's best bucket below a bound with a host that has the memory, or none.
+func (t *Table) bestBucket(k int32, q *query, below int32) int32 {
+	p, need := &t.peaks[k], q.need[t.kinds.committed.bit(k)]
+	switch {
+	case p.most < need:
+		return none
+	case p.bucket < below && p.room >= need:
+		return p.bucket
+	default:
+		return t.groups[k].bestBucket(min(below, int32(t.opts.Buckets)), need)
+	}
 }
 
 // level is the side with the highest bucket, of those that a search looks at.
@@ -86,15 +113,7 @@ func (t *Table) start(q *query, set *groupSet, below int32) front {
 	for w := range set {
 		for word := set[w]; word != 0; word &= word - 1 {
 			k := int32(w<<6 + bits.TrailingZeros64(word))
-			p, need := &t.peaks[k], q.need[t.kinds.committed.bit(k)]
-			b := none
-			switch {
-			case p.most < need:
-			case p.bucket < below && p.room >= need:
-				b = p.bucket
-			default:
-				b = t.groups[k].bestBucket(min(below, int32(t.opts.Buckets)), need)
-			}
+			b := t.bestBucket(k, q, below)
 			if t.next[k] = b; b == none {
 				set.drop(k)
 				continue
@@ -153,7 +172,7 @@ func (t *Table) lying(k, b int32) int {
 func (t *Table) sample(g *group, heap []entry, q *query) int32 {
 	need := q.need[g.mode]
 	probes := min(len(heap)-1, 4)
-	if len(heap) > 2 && heap[1].room < need && heap[2].room < need {
+	if len(heap) > arity && max(heap[1].room, heap[2].room, heap[3].room, heap[4].room) < need {
 		probes = 0 // the heap's top alone has the memory
 	}
 	for range probes {
@@ -165,16 +184,18 @@ func (t *Table) sample(g *group, heap []entry, q *query) int32 {
 	return t.walk(g, heap, 0, q)
 }
 
-// walk tries an entry's children in random order, then the entry: a heap has no room below one
+// walk tries an entry's children from a random one on, then the entry: a heap has no room below one
 // that has too little, so each host that it looks at has the memory.
 func (t *Table) walk(g *group, heap []entry, i int, q *query) int32 {
 	if i >= len(heap) || heap[i].room < q.need[g.mode] {
 		return none
 	}
-	side := int(q.next() & 1)
-	for _, child := range [2]int{2*i + 1 + side, 2*i + 2 - side} {
-		if found := t.walk(g, heap, child, q); found != none {
-			return found
+	if first := arity*i + 1; first < len(heap) {
+		turn := int(q.next())
+		for k := range arity {
+			if found := t.walk(g, heap, first+(turn+k)&(arity-1), q); found != none {
+				return found
+			}
 		}
 	}
 	if t.takes(g, heap[i].ref, q) {
