@@ -1,6 +1,7 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -63,8 +64,8 @@ func RunStandIn(ctx context.Context, o Options) error {
 		parts.Go(func() error { return s.runHost(over, i, id) })
 	}
 	parts.Go(func() error { return s.serve(over, listener, identity, token) })
-	fmt.Fprintf(o.Out, "plimsoll %s stands in for %d hosts\n\n  reports   POST http%s://%s/v1/reports\n  replicas  %v\n\n%s\n\n",
-		o.Version, len(local.StandIn.Hosts), secure(identity), listener.Addr(), local.Agent.Replicas, standin.Limits)
+	fmt.Fprintf(o.Out, "plimsoll %s stands in for %d hosts\n\n  reports   POST http%s://%s/v1/reports, with the token in %s\n  replicas  %v\n\n%s\n\n",
+		o.Version, len(local.StandIn.Hosts), secure(identity), listener.Addr(), reportsTokenFile(local), local.Agent.Replicas, standin.Limits)
 	return parts.Wait()
 }
 
@@ -75,12 +76,13 @@ func secure(identity *tls.Config) string {
 	return ""
 }
 
+func reportsTokenFile(local *config.Local) string {
+	return cmp.Or(local.StandIn.TokenFile, filepath.Join(local.DataDir, "reports_token"))
+}
+
 // reportsToken is what hosts send with their reports: as stated, else made once.
 func reportsToken(local *config.Local) (sum [32]byte, err error) {
-	path := local.StandIn.TokenFile
-	if path == "" {
-		path = filepath.Join(local.DataDir, "reports_token")
-	}
+	path := reportsTokenFile(local)
 	data, err := readOrMake(path, func() ([]byte, error) { return []byte("plr_" + rand.Text() + "\n"), nil })
 	if err != nil {
 		return sum, err
