@@ -19,17 +19,20 @@
 // of 4 GiB, charged 1,024 each; the 26th is refused. It takes 6 stateful ones, charged in full.
 //
 // The index: hosts of one mode, share, set of labels and set of dimensions that they have
-// something left of are a group; a group keeps one max-heap of
-// rooms for each bucket of scores, and a tree of the heaps' maxima. The best bucket with room is
-// found in log₂(buckets) steps, also on a full fleet; a host in it by a few random probes, else
-// by a walk from the heap's top. A verdict, charge or release moves one host.
+// something left of are a group; a group keeps one max-heap of rooms for each bucket of scores,
+// and a tree of the heaps' maxima. Which groups may take an ask is the intersection of bit sets,
+// one for each label and dimension. The best bucket with room is found in log₂(buckets) steps, also
+// on a full fleet; a host in it by a few random probes, else by a walk from the heap's top. Of many
+// groups, first a few hosts of the highest bucket of all are guessed: one that takes the ask is as
+// good as any. A verdict, charge or release moves one host.
 //
-// The bound: a pick is at most three descents of the trees of as many groups as there are, 256 at
-// most, and a walk past the hosts that have the memory and cannot take the ask. These are: those
-// excluded, a handful; those with their share of the cohort, 512 at most; those with less of a
-// dimension than an ask for two or more of it, in its groups alone (one of it is never in the
-// way); and, with more kinds of hosts than groups, those of the mixed groups whose labels or
-// dimensions do not match. A host without a sandbox slot is in nobody's way.
+// The bound: a pick is at most three times eight guesses and the descents of the trees of as many
+// groups as match, 256 at most, of most of which 16 bytes are read; and a walk past the hosts that
+// have the memory and cannot take the ask. These are: those excluded, a handful; those with their
+// share of the cohort, 512 at most; those with less of a dimension than an ask for two or more of
+// it, in its groups alone (one of it is never in the way); and, with more kinds of hosts than
+// groups, those of the mixed groups whose labels or dimensions do not match. A host without a
+// sandbox slot is in nobody's way.
 //
 // The quantities are whole MiB: a host's room is rounded down and a need up, and ⌊x⌋ ≥ ⌈y⌉ says
 // x ≥ y, so that rounding never offers what does not fit; what it withholds is less than the
