@@ -41,9 +41,9 @@ func (f *Fleet) pulse(heard []string) {
 // Those that have left for an hour, with nothing on them, say nothing of the others.
 func (f *Fleet) deaf() bool {
 	now, silent, of := f.model().Now(), 0, 0
+	couldHear := f.heardFor()
 	for id, at := range f.book.leases {
-		quiet := min(now.Since(at), f.heardFor())
-		if quiet >= time.Hour && !f.holdsOn(id) {
+		if min(now.Since(at), couldHear) >= time.Hour && !f.holdsOn(id) {
 			continue
 		}
 		of++
