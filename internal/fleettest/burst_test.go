@@ -231,7 +231,7 @@ func (f *burst) judge(class burstClass, hosts []api.Host, admitted int, no []ref
 		t.Errorf("of equal hosts one holds %d and another %d", least, most)
 	}
 	// Where there is room for all, each replica spreads by what the others have under way as well
-	// as it can know: 2 or 3 from even on a quiet machine. Before that was counted it was 50.
+	// as it can know: 3 to 10 from even on a quiet machine.
 	if mean := sum / burstHosts; most > mean+mean/10 || least < mean-mean/10 {
 		t.Errorf("a host holds %d, another %d, and all hold %d on average", least, most, mean)
 	}
