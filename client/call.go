@@ -39,25 +39,26 @@ func (c *Client) do(ctx context.Context, q call, out any) (status int, err error
 	first := c.at.Load()
 	for i := range c.bases {
 		at := (int(first) + i) % len(c.bases)
-		if status, err = c.ask(ctx, c.bases[at], q, out); ctx.Err() != nil || !isElsewhere(err) {
+		if status, err = c.ask(ctx, c.bases[at], q, out); ctx.Err() != nil || !unanswered(err) {
 			c.at.Store(uint32(at))
 			return status, err
 		}
 		c.at.Store(uint32((at + 1) % len(c.bases))) // whoever asks again begins there
-		if !q.again() && !unheard(err) {
+		if !q.repeatable() && !unheard(err) {
 			return status, err
 		}
 	}
 	return status, err
 }
 
-// isElsewhere says that another replica may have an answer.
-func isElsewhere(err error) bool {
+// unanswered says that nobody knows what became of a call, so that another replica, or a later
+// moment, may have the answer.
+func unanswered(err error) bool {
 	return errors.As(err, new(*Unreachable)) || errors.Is(err, api.Unavailable)
 }
 
-// again says that to ask twice is to ask once.
-func (q call) again() bool { return q.keyed || q.method == http.MethodGet }
+// repeatable says that to ask twice is to ask once.
+func (q call) repeatable() bool { return q.keyed || q.method == http.MethodGet }
 
 // unheard says that a request cannot have been taken up: there was no connection for it.
 func unheard(err error) bool {

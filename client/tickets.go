@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -25,12 +24,6 @@ func (c *Client) RedeemTicket(ctx context.Context, q api.TicketRequest) (*api.Re
 		return nil, err
 	}
 	return out, nil
-}
-
-// unanswered says that nobody knows what became of a call.
-func unanswered(err error) bool {
-	var unreachable *Unreachable
-	return errors.As(err, &unreachable) || errors.Is(err, api.Unavailable)
 }
 
 // VerifyTicket says whether a ticket would be redeemed now, and changes nothing.
