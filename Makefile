@@ -25,6 +25,10 @@ demo: build ## See the main job done on real processes, within a minute
 test: ## Run all tests with the race detector; installs and starts what they need
 	scripts/test
 
+.PHONY: vmtest
+vmtest: ## Run those of them that boot a Linux of their own (QEMU), one by one
+	scripts/vmtest
+
 .PHONY: check
 check: ## Run all that CI runs: format, generated code, imports, vet, staticcheck, tests
 	scripts/check

@@ -30,6 +30,11 @@ postgres_bin() {
 	return 1
 }
 
+# kernel_dir is where the kernel of test machines lies unpacked. internal/microvm looks there, too.
+kernel_dir() {
+	echo "${PLIMSOLL_TEST_KERNEL:-${XDG_CACHE_HOME:-${HOME:?set HOME, or PLIMSOLL_TEST_KERNEL}/.cache}/plimsoll/kernel}"
+}
+
 # step NAME COMMAND... runs one step, says every half minute that it still does, and
 # how long it took.
 step() {

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/client/boot"
+	"github.com/plimsoll-project/plimsoll/internal/vmtest"
+)
+
+// checks are in the order of what they disturb.
+func checks() []check {
+	return []check{
+		{"limits", limits},
+		{"clean cache", cleanCache},
+		{"hugepages", hugepages},
+		{"own limit", ownLimit},
+		{"kill -9", killed},
+		{"swap", swap},
+		{"thrashing alone", thrashingAlone},
+		{"valve", valve},
+		{"limit above", limitAbove},
+		{"host out of memory", hostOutOfMemory},
+	}
+}
+
+func checkHost() {
+	m := &machine{}
+	err := prepareHost()
+	if err == nil {
+		err = m.start()
+	}
+	if err != nil {
+		report(vmtest.Event{Kind: vmtest.Fault, Text: fmt.Sprintf("%v\n%s", err, m.agentLog())})
+		return
+	}
+	for _, k := range checks() {
+		m.do(k)
+	}
+	m.kill()
+	report(vmtest.Event{Kind: vmtest.Over})
+}
+
+// T14: every cgroup above the sandboxes and above the agent bounds what is promised, however
+// large the machine is.
+func limits(c *run) {
+	c.isOpen()
+	h := c.show()
+	for name, mb := range map[string]int64{
+		"cgroup:" + fleet: fleetMB, "cgroup:" + service: serviceMB, "cgroup:" + sandboxes: sandboxesMB,
+	} {
+		if l, ok := limitOf(h, name); !ok || l.SizeMB != mb {
+			c.errorf("the limit %s is %+v, want %d MiB", name, l, mb)
+		}
+	}
+	machine, _ := limitOf(h, "machine")
+	if machine.SizeMB <= fleetMB || len(h.Limits) != 4 {
+		c.errorf("limits %+v", h.Limits)
+	}
+	if most := int64(sandboxesMB - headroomMB); h.AdmittableMB > most || h.AdmittableMB < most/2 {
+		c.errorf("%d MiB may be promised, want at most %d", h.AdmittableMB, most)
+	}
+	c.logf("%d MiB may be promised, bound by %s; %+v", h.AdmittableMB, h.BindingLimit, h.Limits)
+	var kept []string
+	for range 4 { // 4 × 100 MiB: two fit under the narrowest limit, and the machine has room for all
+		r, err := c.seam.Reserve(context.Background(), boot.Ask{MemoryMB: 100, Stateful: true})
+		if err == nil {
+			kept = append(kept, r.Ticket)
+		} else if !errors.Is(err, api.NoCapacity) {
+			c.errorf("refused by %v", err)
+		}
+	}
+	if len(kept) != 2 {
+		c.errorf("%d of 4 guests of 100 MiB are admitted", len(kept))
+	}
+	for _, t := range kept {
+		c.must(c.seam.Release(context.Background(), t))
+	}
+}
+
+// T96: what lies in the page cache, clean, is no use of memory: neither of the host nor of
+// the sandbox that had it read.
+func cleanCache(c *run) {
+	const cached = 120
+	before := c.show()
+	s := c.boots(ask(200), "read", dataDisk, strconv.Itoa(cached))
+	c.isReady(s)
+	if got := c.number(groupOf(s.id) + "/memory.current"); got < cached*3/4 {
+		c.fatalf("only %d MiB are charged to the sandbox's cgroup: nothing is proven", got)
+	}
+	c.becomes("the sandbox to be measured", func() string {
+		if b := holds(c.show(), s.id); b == nil || b.ResidentMB == 0 {
+			return fmt.Sprintf("%+v", b)
+		}
+		return ""
+	})
+	after := c.show()
+	if b := holds(after, s.id); b.ResidentMB > 32 {
+		c.errorf("%d MiB are resident", b.ResidentMB)
+	}
+	if fell := before.FreeMB - after.FreeMB; fell > 32 {
+		c.errorf("free memory fell by %d MiB, from %d to %d", fell, before.FreeMB, after.FreeMB)
+	}
+	c.logf("%d MiB cached, free %d MiB, before that %d", cached, after.FreeMB, before.FreeMB)
+}
+
+// Huge pages are taken from a pool of their own, which is set apart beforehand.
+func hugepages(c *run) {
+	const pool, held = 32, 16 // MiB
+	const file = "/proc/sys/vm/nr_hugepages"
+	if _, err := os.Stat(file); err != nil {
+		c.fatalf("this kernel has no huge pages: %v", err)
+	}
+	c.must(write(file, strconv.Itoa(pool/2)))
+	c.cleanup(func() { c.must(write(file, "0")) })
+	s := c.boots(ask(64), "huge", strconv.Itoa(held))
+	c.isReady(s)
+	c.becomes("the sandbox to be measured", func() string {
+		if b := holds(c.show(), s.id); b == nil || b.ResidentMB == 0 {
+			return fmt.Sprintf("%+v", b)
+		}
+		return ""
+	})
+	if b := holds(c.show(), s.id); b.ResidentMB >= held {
+		c.errorf("%d MiB are resident: huge pages count in their own dimension", b.ResidentMB)
+	}
+}
+
+// A sandbox that meets its own limit is killed by the kernel, and its end says so.
+func ownLimit(c *run) {
+	s := c.boots(ask(32), "touch", "64")
+	c.ends(s)
+	if s.err != nil || !s.exit.OOM || s.exit.Signal != "SIGKILL" {
+		c.errorf("it ended as %+v, %v", s.exit, s.err)
+	}
+	if h := c.show(); h.Intake != api.IntakeOpen {
+		c.errorf("the intake is %s", h.Intake)
+	}
+}
+
+// A killed agent comes back to what runs: it charges it, sees its end, and boots nothing twice.
+func killed(c *run) {
+	c.isOpen()
+	r, err := c.seam.Reserve(context.Background(), ask(64))
+	c.must(err)
+	command := boot.Command{Argv: []string{"/init", "work", "touch", "24"}, Detach: true}
+	_, err = c.seam.Run(context.Background(), r.Ticket, command, nil, nil, nil)
+	c.must(err)
+	before := holds(c.show(), r.ID)
+	if before == nil {
+		c.fatalf("it is not held")
+	}
+	c.kill()
+	if err := unix.Kill(int(before.PID), 0); err != nil {
+		c.errorf("the sandbox went with the agent: %v", err)
+	}
+	c.must(c.start())
+	c.becomes("the sandbox to be measured by the new agent", func() string {
+		b := holds(c.show(), r.ID)
+		if b == nil || b.PID != before.PID || b.ResidentMB < 24 {
+			return fmt.Sprintf("%+v", b)
+		}
+		return ""
+	})
+	if !strings.Contains(c.agentLog(), "sandbox re-adopted") {
+		c.errorf("it does not say that it re-adopted")
+	}
+	if _, err := c.seam.Redeem(context.Background(), r.Ticket); !errors.Is(err, api.TicketRejected) {
+		c.errorf("a used ticket boots again: %v", err)
+	}
+	c.must(unix.Kill(int(before.PID), unix.SIGKILL))
+	c.becomes("its end to be seen", func() string {
+		if h := c.show(); len(h.Sandboxes) > 0 || h.ReservedMB != 0 || h.ResidentMB != 0 {
+			return fmt.Sprintf("%+v", h)
+		}
+		return ""
+	})
+}
+
+// What was swapped out is still owed: it counts as resident, and against every limit.
+func swap(c *run) {
+	const limit, held = 64, 112
+	c.swapsOn()
+	before := c.show()
+	s := c.boots(ask(limit), "touch", strconv.Itoa(held))
+	c.isReady(s)
+	swapped := c.number(groupOf(s.id) + "/memory.swap.current")
+	if swapped < held-limit {
+		c.fatalf("only %d MiB are swapped out: nothing is proven", swapped)
+	}
+	c.becomes("what is swapped out to be resident", func() string {
+		if b := holds(c.show(), s.id); b == nil || b.ResidentMB < held {
+			return fmt.Sprintf("%+v", b)
+		}
+		return ""
+	})
+	after := c.show()
+	if fell := before.FreeMB - after.FreeMB; fell < held-8 {
+		c.errorf("free memory fell by %d MiB, of %d that the sandbox holds", fell, held)
+	}
+	c.logf("%d MiB held, %d of them swapped out; free %d MiB, before that %d", held, swapped, after.FreeMB, before.FreeMB)
+}
+
+// T98: one sandbox that thrashes inside its own limit makes the machine's pressure high, and
+// the host has room all the same.
+func thrashingAlone(c *run) {
+	const limit, held = 24, 48
+	c.swapsOn()
+	s := c.boots(ask(limit), "thrash", strconv.Itoa(held))
+	c.isReady(s)
+	c.isOpen() // its first growth may have been faster than what is left could bear
+	var most float64
+	watch := func() string {
+		h := c.show()
+		most = max(most, h.PSISomeAvg10)
+		if h.Intake != api.IntakeOpen || h.AdmittableMB < 64 {
+			c.fatalf("intake %s (%s), %d MiB may be promised, at a pressure of %.2f %%", h.Intake, h.IntakeReason, h.AdmittableMB, h.PSISomeAvg10)
+		}
+		if most < shutMark {
+			return fmt.Sprintf("the pressure is %.2f %%", h.PSISomeAvg10)
+		}
+		return ""
+	}
+	c.becomes("pressure", watch)
+	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); time.Sleep(lookEach) {
+		watch()
+	}
+	r, err := c.seam.Reserve(context.Background(), ask(32))
+	c.must(err)
+	c.must(c.seam.Release(context.Background(), r.Ticket))
+	c.logf("the pressure rose to %.2f %%, and the valve stayed open", most)
+}
+
+const shutMark = 10 // percent; the default at which pressure is high
+
+// Sandboxes that grow together beyond what the host has shut the valve before the kernel kills.
+func valve(c *run) {
+	kills := c.events(cgroups + sandboxes)["oom_kill"]
+	var all []*sandbox
+	for range 2 {
+		all = append(all, c.boots(ask(150), "creep", "112", "25"))
+	}
+	c.becomes("the valve to shut", func() string {
+		h := c.show()
+		if h.Intake == api.IntakePressure {
+			c.logf("shut at %d MiB free: %s", h.FreeMB, h.IntakeReason)
+			return ""
+		}
+		return fmt.Sprintf("intake %s, %d MiB free, %d resident", h.Intake, h.FreeMB, h.ResidentMB)
+	})
+	if now := c.events(cgroups + sandboxes)["oom_kill"]; now != kills {
+		c.errorf("the kernel killed %d before the valve was shut", now-kills)
+	}
+	if _, err := c.seam.Reserve(context.Background(), ask(16)); err == nil {
+		c.errorf("a reserve was taken with the valve shut")
+	}
+	for _, s := range all {
+		_ = c.seam.Release(context.Background(), s.ticket)
+		c.ends(s)
+	}
+	c.isOpen()
+}
+
+// T102: a sandbox that the kernel kills though it is within its own limit is told apart: here
+// the limit of all sandboxes was met, by something beside them.
+func limitAbove(c *run) {
+	s := c.boots(ask(64), "touch", "16")
+	c.isReady(s)
+	bystander := c.beside(sandboxes+"/bystander", -999, "touch", "300")
+	defer bystander()
+	c.ends(s)
+	if s.err != nil || s.exit.OOM || s.exit.Signal != "SIGKILL" {
+		c.errorf("it ended as %+v, %v; it was within its own limit", s.exit, s.err)
+	}
+}
+
+// The same where the machine itself has no memory left.
+func hostOutOfMemory(c *run) {
+	s := c.boots(ask(64), "touch", "16")
+	c.isReady(s)
+	bystander := c.beside("/bystander", -999, "creep", "2000", "1")
+	defer bystander()
+	c.ends(s)
+	if s.err != nil || s.exit.OOM || s.exit.Signal != "SIGKILL" {
+		c.errorf("it ended as %+v, %v; it was within its own limit", s.exit, s.err)
+	}
+	if !strings.Contains(kernelLog(), "global_oom") {
+		c.errorf("the machine had memory left: nothing is proven")
+	}
+}

@@ -1,0 +1,36 @@
+// Command guest is the one program of a test machine: its init, the checks of the agent that
+// runs there, the work that its sandboxes do, and a guest that is a sandbox itself.
+//
+//	/init host        start the agent, and check it
+//	/init touch       touch memory as the console orders it
+//	/init work ...    be a sandbox, or something beside the sandboxes
+//
+// See package vmtest, which boots it.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/plimsoll-project/plimsoll/internal/vmtest"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "guest: this is the init of a test machine: see internal/vmtest")
+		os.Exit(2)
+	}
+	if os.Getpid() == 1 {
+		initial(os.Args[1:])
+	}
+	switch os.Args[1] {
+	case "host":
+		checkHost()
+	case "touch":
+		takeOrders(os.Stdin)
+	case "work":
+		work(os.Args[2:])
+	}
+}
+
+func report(e vmtest.Event) { fmt.Println(e.Line()) }
