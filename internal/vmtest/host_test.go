@@ -1,8 +1,10 @@
 package vmtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"strings"
 	"testing"
 	"time"
@@ -13,15 +15,21 @@ import (
 // TestHost boots a host with the agent inside, and has the guest check it: cgroup v2, pressure,
 // swap, huge pages, what the kernel kills, and an agent that is killed. T14, T96, T98, T102.
 func TestHost(t *testing.T) {
-	c := config(t, 512, "host")
+	c := config(t, 512, "host", chosen())
 	c.Files = map[string]string{"bin/plimsoll": built(t, "plimsoll")}
 	c.Load = []microvm.Module{{Name: "brd", Params: []string{"rd_nr=2", "rd_size=262144"}}} // KiB
 	g := boots(t, c)
-	seen := 0
-	for {
+	for seen := 0; ; {
 		switch e := g.event(); e.Kind {
 		case Begin:
-			t.Run(e.Check, func(t *testing.T) { follow(t, g, e.Check) })
+			followed := false
+			t.Run(e.Check, func(t *testing.T) { followed = true; g.follow(t, e.Check) })
+			if !followed { // -run did not mean it
+				g.follow(t, e.Check)
+			}
+			if g.lost {
+				return
+			}
 			seen++
 		case Over:
 			if seen == 0 {
@@ -35,8 +43,14 @@ func TestHost(t *testing.T) {
 	}
 }
 
+// chosen is the pattern of the checks to run: -run TestHost/swap goes for the guest, too.
+func chosen() string {
+	_, check, _ := strings.Cut(flag.Lookup("test.run").Value.String(), "/")
+	return cmp.Or(check, ".")
+}
+
 // follow takes the events of one check.
-func follow(t *testing.T, g *guest, check string) {
+func (g *guest) follow(t *testing.T, check string) {
 	outer := g.t
 	g.t = t
 	defer func() { g.t = outer }()
@@ -44,6 +58,7 @@ func follow(t *testing.T, g *guest, check string) {
 		e := g.event()
 		switch {
 		case e.Check != check:
+			g.lost = true
 			t.Fatalf("unexpected: %+v", e)
 		case e.Kind == Note:
 			t.Log(e.Text)

@@ -70,8 +70,9 @@ func config(t *testing.T, memoryMB int64, args ...string) microvm.Config {
 // guest is a machine whose console tells of events.
 type guest struct {
 	*microvm.Machine
-	t   *testing.T
-	ctx context.Context
+	t    *testing.T
+	ctx  context.Context
+	lost bool // it said something that was not expected, or nothing
 }
 
 // boots starts a machine. What it showed last is shown where the test fails.
@@ -91,7 +92,7 @@ func boots(t *testing.T, c microvm.Config) *guest {
 			t.Logf("the end of the console:\n%s", ending(m.Tail()))
 		}
 	})
-	return &guest{m, t, ctx}
+	return &guest{Machine: m, t: t, ctx: ctx}
 }
 
 // ending is the end of a console for people: what events told was told.
@@ -113,6 +114,7 @@ func (g *guest) event() Event {
 	for {
 		line, err := g.Line(ctx)
 		if err != nil {
+			g.lost = true
 			g.t.Fatalf("the machine hangs, or ended before its time: %v", err)
 		}
 		if e, ok := ParseLine(line); ok {

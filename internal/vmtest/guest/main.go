@@ -1,9 +1,9 @@
 // Command guest is the one program of a test machine: its init, the checks of the agent that
 // runs there, the work that its sandboxes do, and a guest that is a sandbox itself.
 //
-//	/init host        start the agent, and check it
-//	/init touch       touch memory as the console orders it
-//	/init work ...    be a sandbox, or something beside the sandboxes
+//	/init host PATTERN  start the agent, and check it
+//	/init touch         touch memory as the console orders it
+//	/init work ...      be a sandbox, or something beside the sandboxes
 //
 // See package vmtest, which boots it.
 package main
@@ -11,6 +11,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 
 	"github.com/plimsoll-project/plimsoll/internal/vmtest"
 )
@@ -25,7 +26,7 @@ func main() {
 	}
 	switch os.Args[1] {
 	case "host":
-		checkHost()
+		checkHost(regexp.MustCompile(os.Args[2]))
 	case "touch":
 		takeOrders(os.Stdin)
 	case "work":
