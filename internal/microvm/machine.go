@@ -31,17 +31,6 @@ type Config struct {
 	Load     []Module          // for /init to load, in this order
 }
 
-// Module is one of the kernel's. It lies with all that it stands on in the guest's /modules, by
-// names that sort in the order of loading. Its parameters stand on the kernel's command line as
-// NAME.PARAMETER, which for one that is not built in is for /init to pass on.
-//
-// A machine has no disk: this emulator tells of those by a way that Debian's kernel does not
-// hear. The module brd makes some of memory.
-type Module struct {
-	Name   string
-	Params []string
-}
-
 // Machine is one that runs, or has.
 type Machine struct {
 	cmd   *exec.Cmd
@@ -102,10 +91,6 @@ func (c *Config) arguments(root string) []string {
 // makeRoot writes the archive that the kernel unpacks into memory. It is not compressed: an
 // emulated processor takes longer to undo that than to copy.
 func (c *Config) makeRoot(name string) (err error) {
-	order, err := c.moduleFiles()
-	if err != nil {
-		return err
-	}
 	f, err := os.Create(name)
 	if err != nil {
 		return err
@@ -116,29 +101,17 @@ func (c *Config) makeRoot(name string) (err error) {
 	a.device("dev/console", 5, 1)
 	a.device("dev/null", 1, 3)
 	a.file("init", c.Init, 0o755)
-	for i, file := range order {
-		a.file(fmt.Sprintf("modules/%02d-%s.ko", i, moduleName(file)), file, 0o644)
+	for i, m := range c.Load {
+		file, err := m.file(c.Modules)
+		if err != nil {
+			return err
+		}
+		a.file(fmt.Sprintf("modules/%02d-%s.ko", i, m.Name), file, 0o644)
 	}
 	for _, at := range slices.Sorted(maps.Keys(c.Files)) {
 		a.file(at, c.Files[at], 0o755)
 	}
 	return errors.Join(a.end(), out.Flush())
-}
-
-// moduleFiles are those to load, in that order.
-func (c *Config) moduleFiles() ([]string, error) {
-	if len(c.Load) == 0 {
-		return nil, nil
-	}
-	all, err := readModules(c.Modules)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, m := range c.Load {
-		names = append(names, m.Name)
-	}
-	return all.order(names...)
 }
 
 // launch starts the emulator on a thread that lives as long as it does: it is that thread's
