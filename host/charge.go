@@ -21,7 +21,7 @@ func (h *Host) discharge(s *Sandbox) {
 	h.count(s, -1)
 	h.subtract(s)
 	h.meter.gone += s.Usage.Resident
-	h.meter.spent(h.resident)
+	h.meter.spent(h.inBudget())
 	*s = Sandbox{}
 	h.spare = append(h.spare, s)
 }
@@ -41,17 +41,38 @@ func (h *Host) blank() *Sandbox {
 func (h *Host) count(s *Sandbox, sign int64) {
 	h.digest(s, sign)
 	h.cpu += s.Ask.CPUMilli * sign
+	h.countDims(s, sign)
+}
+
+func (h *Host) countDims(s *Sandbox, sign int64) {
 	for i := range h.dims {
-		h.dims[i] += s.Ask.Takes(h.cfg.Dims[i].Name) * sign
+		takes, holds := s.takes(h.cfg.Dims[i].Name)
+		h.dims[i] += takes * sign
+		h.holds[i] += holds * sign
 	}
+}
+
+// takes is what a sandbox counts for in a dimension, and what of that it was seen to hold.
+func (s *Sandbox) takes(name string) (takes, holds int64) {
+	for _, d := range s.Holds {
+		if d.Name == name {
+			holds = d.N
+		}
+	}
+	return max(s.Ask.Takes(name), holds), holds
 }
 
 // see takes over what a sample saw of a sandbox.
 func (h *Host) see(s *Sandbox, r Resident) {
 	h.subtract(s)
 	s.Usage = gate.Usage{Resident: r.Bytes, Settled: h.settled(s)}
-	s.Swapped = r.Swapped
+	s.Swapped, s.FileCache = r.Swapped, r.FileCache
 	h.add(s)
+	if len(r.Dims) > 0 || len(s.Holds) > 0 {
+		h.countDims(s, -1)
+		s.Holds = r.Dims
+		h.countDims(s, +1)
+	}
 }
 
 func (h *Host) settled(s *Sandbox) bool {

@@ -104,14 +104,20 @@ func (h *Host) digests() (booting, running digest.Sum) {
 func (h *Host) checkSums() error {
 	var unresident, resident gate.Bytes
 	var cpu int64
-	dims := make([]int64, len(h.cfg.Dims))
+	dims, holds := make([]int64, len(h.cfg.Dims)), make([]int64, len(h.cfg.Dims))
+	var outside gate.Bytes
+	for _, s := range h.strays {
+		outside = outside.Add(s.Resident)
+	}
 	starting := 0
 	for _, s := range h.sandboxes {
 		unresident += h.Charge(s).Sub(s.Usage.Resident).Positive()
 		resident += s.Usage.Resident
 		cpu += s.Ask.CPUMilli
 		for i, d := range h.cfg.Dims {
-			dims[i] += s.Ask.Takes(d.Name)
+			takes, held := s.takes(d.Name)
+			dims[i] += takes
+			holds[i] += held
 		}
 		if s.Phase == Starting {
 			starting++
@@ -124,8 +130,11 @@ func (h *Host) checkSums() error {
 	if booting, running := h.digests(); booting != h.booting || running != h.running {
 		return fmt.Errorf("host sums its sandboxes up as %+v booting, %+v running; they are %+v, %+v", h.booting, h.running, booting, running)
 	}
-	if !slices.Equal(dims, h.dims) {
-		return fmt.Errorf("host says its sandboxes take %v of its dimensions, they take %v", h.dims, dims)
+	if !slices.Equal(dims, h.dims) || !slices.Equal(holds, h.holds) {
+		return fmt.Errorf("host says its sandboxes take %v of its dimensions and hold %v, they take %v and hold %v", h.dims, h.holds, dims, holds)
+	}
+	if outside != h.outside {
+		return fmt.Errorf("host says that what runs out of gate holds %s, it holds %s", h.outside, outside)
 	}
 	return nil
 }

@@ -67,14 +67,22 @@ type Sample struct {
 	PSI       bool
 	Some      int64 // hundredths of a percent, avg10
 	FullPSI   int64
+	// Dims are units of declared dimensions that nobody has, where that can be measured; of a
+	// Full sample. Those left out were not.
+	Dims []gate.Dim
 }
 
 // Resident is what one sandbox was seen to hold.
 type Resident struct {
-	ID      string
-	Bytes   gate.Bytes // with what was swapped out
-	Swapped gate.Bytes
+	ID        string
+	Bytes     gate.Bytes // with what was swapped out
+	Swapped   gate.Bytes
+	FileCache gate.Bytes // not in Bytes: the kernel can drop it
+	Dims      []gate.Dim // of declared dimensions, where that can be measured
 }
+
+// OutOfGate says what runs here without a ticket, all of it: what is left out is gone.
+type OutOfGate struct{ Strays []Stray }
 
 // SetIntake is an operator's order: open, cordoned or draining. It outlives a restart.
 type SetIntake struct{ Intake Intake }
@@ -127,6 +135,7 @@ func (Redeem) event()    {}
 func (Track) event()     {}
 func (Done) event()      {}
 func (Sample) event()    {}
+func (OutOfGate) event() {}
 func (SetIntake) event() {}
 func (Stand) event()     {}
 func (Unstand) event()   {}

@@ -16,7 +16,7 @@ type Held struct {
 	Sandboxes []Sandbox
 	Ends      []End   // that no replica has written
 	Deeds     []Deed  // likewise, in the order in which they were done
-	OutOfGate []Stray // filled in by the shell: the ledger knows nothing of them
+	OutOfGate []Stray // the shell may know them better
 	Recorded  []Recorded
 }
 
@@ -27,17 +27,9 @@ type Recorded struct {
 	Placed
 }
 
-// Stray is what was booted here under a ticket once, and runs on in no ledger's name: the file
-// that remembered it was lost.
-type Stray struct {
-	ID    string
-	Where string // its cgroup
-	PIDs  []int
-}
-
 // Held returns it, in order of ids.
 func (h *Host) Held() Held {
-	held := Held{Sandboxes: h.View().Sandboxes, Ends: h.Unwritten()}
+	held := Held{Sandboxes: h.View().Sandboxes, Ends: h.Unwritten(), OutOfGate: slices.Clone(h.strays)}
 	held.Sandboxes = slices.DeleteFunc(held.Sandboxes, func(s Sandbox) bool { return Local(s.ID) })
 	h.ledger.Each(func(e ledger.Entry) {
 		if e.State == ledger.Open && !Local(e.ID) {

@@ -90,6 +90,9 @@ type Sandbox struct {
 	Usage    gate.Usage
 	Swapped  gate.Bytes
 
+	FileCache gate.Bytes // charged to it by the kernel, which can drop it
+	Holds     []gate.Dim // of declared dimensions, as measured
+
 	Stopping   bool
 	Superseded bool   // a higher generation was asked for here: its end is for good
 	Waiver     Waiver // what let it in without a reservation; "" for its ticket
@@ -143,7 +146,10 @@ type Host struct {
 	unresident gate.Bytes // Σ (charge − resident)⁺ over sandboxes
 	resident   gate.Bytes // Σ resident over sandboxes
 	cpu        int64      // Σ thousandths of a core over sandboxes
-	dims       []int64    // Σ over sandboxes of each dimension of the configuration
+	dims       []int64    // Σ over sandboxes of each dimension of the configuration: what they take, or hold if that is more
+	holds      []int64    // Σ of what they were seen to hold of it
+	strays     []Stray    // what runs without a ticket, by id
+	outside    gate.Bytes // Σ resident over strays
 	starting   int        // sandboxes in phase Starting
 	booting    digest.Sum // of the sandboxes that a store knows, are not told to stop, and are not tracked
 	running    digest.Sum // likewise, and are
@@ -180,7 +186,7 @@ func New(cfg Config, incarnation int64) *Host {
 		ledger:    ledger.New(cfg.BootWithin, names...),
 		sandboxes: map[string]*Sandbox{}, ends: map[Ref]End{},
 		deeds: map[int64]Deed{}, waived: map[Denial]int64{}, counted: map[string]bool{},
-		dims:  make([]int64, len(cfg.Dims)),
+		dims: make([]int64, len(cfg.Dims)), holds: make([]int64, len(cfg.Dims)),
 		valve: pressure.NewValve(cfg.Marks), intake: IntakeOpen,
 		publishedAt: -heartbeat,
 	}
@@ -223,6 +229,8 @@ func (h *Host) Step(now Instant, ev Event) Effects {
 		h.done(e)
 	case Sample:
 		h.sample(e)
+	case OutOfGate:
+		h.outOfGate(e)
 	case SetIntake:
 		h.setIntake(e)
 	case Acked:
@@ -291,13 +299,16 @@ func (h *Host) Unwritten() []End {
 }
 
 // Holds says what the host has of an admission at this epoch: an open reservation, a
-// sandbox, or nothing.
+// sandbox, or nothing. One whose ledger was lost runs under whatever epoch somebody knows.
 func (h *Host) Holds(id string, epoch int64) (reserved, running bool) {
 	if s := h.sandboxes[id]; s != nil && s.Epoch == epoch {
 		return false, true
 	}
 	e, ok := h.ledger.Get(id)
-	return ok && e.Gen == epoch && e.State == ledger.Open, false
+	if ok && e.Gen == epoch && e.State == ledger.Open {
+		return true, false
+	}
+	return false, h.lost(id)
 }
 
 // Due is the instant at which a Tick next has something to do.

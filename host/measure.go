@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
@@ -21,6 +22,7 @@ type meter struct {
 	whole    []gate.Limit // as the last full sample had them
 	gone     gate.Bytes   // resident of sandboxes that ended since
 	growth   []trend      // of each limit: the use under it that no charge answers for
+	dims     []gate.Dim   // units of declared dimensions that nobody has, where that was measured
 }
 
 // sample takes over what was measured and lets the valve look at it. What cannot be a
@@ -81,9 +83,12 @@ func (e *Sample) fault() string {
 		}
 	}
 	for _, r := range e.Sandboxes {
-		if r.Bytes < 0 || r.Bytes > gate.PiB || r.Swapped < 0 {
+		if r.Bytes < 0 || r.Bytes > gate.PiB || r.Swapped < 0 || r.FileCache < 0 || faulty(r.Dims) {
 			return r.ID
 		}
+	}
+	if faulty(e.Dims) {
+		return "dimensions"
 	}
 	switch {
 	case e.Budget < 0:
@@ -94,17 +99,25 @@ func (e *Sample) fault() string {
 	return ""
 }
 
+func faulty(dims []gate.Dim) bool {
+	return slices.ContainsFunc(dims, func(d gate.Dim) bool { return d.N < 0 || d.N > maxUnits })
+}
+
+// maxUnits is more than any dimension has, so that no sum of them can wrap.
+const maxUnits = 1 << 50
+
 // measure takes the limits over, the operator's budget as one more.
 func (h *Host) measure(e Sample) {
 	m := &h.meter
 	m.limits = append(m.limits[:0], e.Limits...)
 	if e.Full {
 		m.whole, m.gone = append(m.whole[:0], e.Limits...), 0
+		m.dims = append(m.dims[:0], e.Dims...)
 	} else {
 		m.distrust()
 	}
 	if e.Budget > 0 {
-		m.limits = append(m.limits, gate.Limit{Name: BudgetLimit, Size: e.Budget, Used: h.resident})
+		m.limits = append(m.limits, gate.Limit{Name: BudgetLimit, Size: e.Budget, Used: h.inBudget()})
 	}
 	m.seen = len(m.limits) > 0
 	m.free, m.binding = gate.Free(m.limits)

@@ -64,6 +64,8 @@ func (h *Host) refuses(e *Reserve, need gate.Bytes) (Denial, string) {
 	switch {
 	case h.sandboxes[e.ID] != nil:
 		return StillRunning, ""
+	case h.lost(e.ID):
+		return StillRunning, ""
 	case h.Enforcement() == Observe:
 		return Observing, ""
 	case h.intake == IntakeDraining:
@@ -121,6 +123,11 @@ func (h *Host) renew(e Renew) {
 func (h *Host) release(e Release) {
 	if entry, closed := h.ledger.Release(h.now, e.ID, e.Gen); closed {
 		h.recordEntry(entry)
+	}
+	if h.lost(e.ID) { // its own caller wants it gone; nobody tells its end
+		h.fx.Stops = append(h.fx.Stops, Ref{e.ID, e.Gen})
+		h.answer(Answer{Running: true})
+		return
 	}
 	s := h.sandboxes[e.ID]
 	stops := s != nil && s.Epoch <= e.Gen
@@ -206,5 +213,14 @@ func (h *Host) undeclared(a *gate.Ask) string {
 	return ""
 }
 
-// dimLeft is what is left of the i-th declared dimension.
-func (h *Host) dimLeft(i int) int64 { return h.cfg.Dims[i].N - h.ledger.Dim(i) - h.dims[i] }
+// dimLeft is what is left of the i-th declared dimension: of what was declared, and of what
+// nobody has where that is measured, less what was promised and is not held yet.
+func (h *Host) dimLeft(i int) int64 {
+	left := h.cfg.Dims[i].N - h.dims[i]
+	for _, d := range h.meter.dims {
+		if d.Name == h.cfg.Dims[i].Name {
+			left = min(left, d.N-(h.dims[i]-h.holds[i]))
+		}
+	}
+	return left - h.ledger.Dim(i)
+}

@@ -126,6 +126,8 @@ func (s *session) event(l transcript.Line) host.Event {
 		return host.AckedDeed{N: s.rig.h.Held().Deeds[0].N}
 	case "sample":
 		return s.sample(l)
+	case "outside":
+		return s.outside(l)
 	case "tick":
 		return host.Tick{}
 	}
@@ -146,6 +148,17 @@ func (s *session) ask(l transcript.Line) gate.Ask {
 	}
 	a.Dims, a.Labels = s.dims(l.Set["dims"]), labels(l.Set["labels"])
 	return a
+}
+
+// outside reads "a:100" as what runs out of gate, and "lost/a:100" as what once had a ticket.
+func (s *session) outside(l transcript.Line) host.OutOfGate {
+	var ev host.OutOfGate
+	for _, word := range l.Words {
+		id, mib, _ := strings.Cut(word, ":")
+		id, lost := strings.CutPrefix(id, "lost/")
+		ev.Strays = append(ev.Strays, host.Stray{ID: id, Lost: lost, Resident: gate.FromMiB(s.parse(mib))})
+	}
+	return ev
 }
 
 // sample reads "a:100" as sandbox a seen at 100 MiB; used= is kept until it is said again.
@@ -203,6 +216,9 @@ func (s *session) state(out *strings.Builder) {
 	v := s.rig.h.View()
 	for i, b := range v.Sandboxes {
 		fmt.Fprintf(out, "%s/%d %s%s, charged %s, resident %s\n", b.ID, b.Epoch, b.Phase, waiver(b.Waiver), v.Charges[i], b.Usage.Resident)
+	}
+	for _, stray := range v.OutOfGate {
+		fmt.Fprintf(out, "%s out of gate, resident %s\n", stray.ID, stray.Resident)
 	}
 	for _, e := range s.rig.h.Unwritten() {
 		fmt.Fprintf(out, "to be written: %s/%d %s\n", e.ID, e.Epoch, e.How)

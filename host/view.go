@@ -29,6 +29,8 @@ type View struct {
 	Shut         pressure.Cause
 	Waived       []Waived
 	Bypass       Bypass
+	OutOfGate    []Stray
+	Outside      gate.Bytes // Σ resident over them
 }
 
 // Waived counts a no that was only told, in this life of the agent.
@@ -53,6 +55,7 @@ func (h *Host) View() View {
 		Starting: h.starting, InLine: len(h.line), Config: h.cfg,
 		Reading: h.meter.reading, Shut: h.valve.Shut(),
 		Waived: h.waivedNos(), Bypass: h.bypass,
+		OutOfGate: slices.Clone(h.strays), Outside: h.outside,
 	}
 	for _, s := range h.sandboxes {
 		v.Sandboxes = append(v.Sandboxes, *s)

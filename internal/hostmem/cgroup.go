@@ -44,7 +44,7 @@ var errNoAnon = errors.New("memory.stat counts no anonymous memory: is the memor
 //	active_file 159744
 func ParseStatV2(text []byte) (Stat, error) {
 	var s Stat
-	seen := false
+	seen, dirty, writeback := false, false, false
 	eachLine(text, func(key, rest []byte) {
 		switch string(key) {
 		case "anon":
@@ -58,15 +58,23 @@ func ParseStatV2(text []byte) (Stat, error) {
 		case "inactive_file":
 			setBytes(&s.InactiveFile, rest, 1)
 		case "file_dirty":
-			setBytes(&s.Dirty, rest, 1)
+			dirty = setBytes(&s.Dirty, rest, 1)
 		case "file_writeback":
-			setBytes(&s.Writeback, rest, 1)
+			writeback = setBytes(&s.Writeback, rest, 1)
 		}
 	})
 	if !seen {
 		return Stat{}, errNoAnon
 	}
-	return s, nil
+	return s.unlessDirty(dirty && writeback), nil
+}
+
+// unlessDirty takes all file cache for dirty where the kernel does not tell what is.
+func (s Stat) unlessDirty(told bool) Stat {
+	if !told {
+		s.Dirty = s.File()
+	}
+	return s
 }
 
 // ParseStatV1 reads a cgroup v1 memory.stat. Its plain fields count the cgroup alone and
@@ -98,7 +106,7 @@ func ParseStatV1(text []byte) (Stat, error) {
 
 func statV1(text []byte, prefix string) (s Stat, seen bool) {
 	var cache gate.Bytes
-	shmem := false
+	shmem, dirty, writeback := false, false, false
 	eachLine(text, func(key, rest []byte) {
 		if string(key) == "hierarchical_memory_limit" {
 			setBytes(&s.Above, rest, 1)
@@ -122,15 +130,15 @@ func statV1(text []byte, prefix string) (s Stat, seen bool) {
 		case "inactive_file":
 			setBytes(&s.InactiveFile, rest, 1)
 		case "dirty":
-			setBytes(&s.Dirty, rest, 1)
+			dirty = setBytes(&s.Dirty, rest, 1)
 		case "writeback":
-			setBytes(&s.Writeback, rest, 1)
+			writeback = setBytes(&s.Writeback, rest, 1)
 		}
 	})
 	if !shmem { // before Linux 4.11: cache that is on no file list is tmpfs or locked, and stays
 		s.Shmem = cache.Sub(s.File()).Positive()
 	}
-	return s, seen
+	return s.unlessDirty(dirty && writeback), seen
 }
 
 // ParseValue reads a file of one number: memory.current, memory.usage_in_bytes,

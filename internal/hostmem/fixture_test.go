@@ -25,6 +25,15 @@ func (f files) with(more files) files {
 // discover writes the tree and looks at it.
 func (f files) discover(t *testing.T) *hostmem.Machine {
 	t.Helper()
+	m, err := discovered(t, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func discovered(t *testing.T, f files) (*hostmem.Machine, error) {
+	t.Helper()
 	root := t.TempDir()
 	for name, text := range f {
 		file := filepath.Join(root, name)
@@ -35,11 +44,7 @@ func (f files) discover(t *testing.T) *hostmem.Machine {
 			t.Fatal(err)
 		}
 	}
-	m, err := hostmem.Discover(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return hostmem.Discover(root)
 }
 
 const (

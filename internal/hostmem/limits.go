@@ -75,9 +75,23 @@ func (m *Machine) limit(cgroup string, total gate.Bytes) (gate.Limit, bool, erro
 	return gate.Limit{Name: "cgroup:" + cgroup, Size: size, Used: used}, err == nil, err
 }
 
-// size is a cgroup's limit. The topmost one that can be seen on v1 also answers for what
-// lies above it, out of a container's sight.
+// size is what a cgroup can hold: its limit, and on v2 memory.high where that is less, above
+// which the kernel lets all in it stall.
 func (h Hierarchy) size(dir string) (gate.Bytes, error) {
+	most, err := h.max(dir)
+	if err != nil || h.Version != 2 {
+		return most, err
+	}
+	high, err := read(dir+"/memory.high", ParseValue)
+	if isGone(err) { // before Linux 4.5, and in the root
+		return most, nil
+	}
+	return min(most, high), err
+}
+
+// max is a cgroup's limit. The topmost one that can be seen on v1 also answers for what lies
+// above it, out of a container's sight.
+func (h Hierarchy) max(dir string) (gate.Bytes, error) {
 	if h.Version == 2 {
 		return read(dir+"/memory.max", ParseValue)
 	}

@@ -10,8 +10,10 @@ import (
 // Machine is one machine as seen below a root directory.
 type Machine struct {
 	proc    string    // the root's /proc
+	sys     string    // and /sys
 	memory  Hierarchy // where the memory controller is
 	unified Hierarchy // cgroup v2, with or without the memory controller
+	hugetlb Hierarchy // where huge pages are counted, if anywhere
 	own     string    // the agent's own cgroup in memory
 }
 
@@ -19,7 +21,7 @@ type Machine struct {
 // memory controller on v1 and a v2 tree beside it; v1 alone; or none at all, which is no
 // error, as a machine without cgroups can still be measured as a whole.
 func Discover(root string) (*Machine, error) {
-	m := &Machine{proc: filepath.Join("/", root, "proc")}
+	m := &Machine{proc: filepath.Join("/", root, "proc"), sys: filepath.Join("/", root, "sys")}
 	mounts, err := read(m.proc+"/self/mountinfo", infallible(ParseMountinfo))
 	if err != nil {
 		return nil, fmt.Errorf("find the cgroup mounts: %w (is /proc mounted?)", err)
@@ -36,14 +38,22 @@ func (m *Machine) locate(root string, mounts []Mount, groups []Membership) {
 	if v2, ok := widest(mounts, func(m Mount) bool { return m.FSType == "cgroup2" }); ok {
 		m.unified = hierarchy(root, v2, 2)
 	}
-	v1, ok := widest(mounts, func(m Mount) bool {
-		return m.FSType == "cgroup" && slices.Contains(m.Super, "memory")
-	})
-	if ok {
-		m.memory, m.own = hierarchy(root, v1, 1), pathIn(groups, "memory")
+	v1 := func(controller string) Hierarchy {
+		mount, ok := widest(mounts, func(m Mount) bool {
+			return m.FSType == "cgroup" && slices.Contains(m.Super, controller)
+		})
+		if !ok {
+			return Hierarchy{}
+		}
+		return hierarchy(root, mount, 1)
 	}
-	if !m.memory.Mounted() && m.unified.hasMemory() {
+	if m.memory = v1("memory"); m.memory.Mounted() {
+		m.own = pathIn(groups, "memory")
+	} else if m.unified.offers("memory") {
 		m.memory, m.own = m.unified, pathIn(groups, "")
+	}
+	if m.hugetlb = v1("hugetlb"); !m.hugetlb.Mounted() && m.unified.offers("hugetlb") {
+		m.hugetlb = m.unified
 	}
 }
 
@@ -56,15 +66,15 @@ func hierarchy(root string, m Mount, version int) Hierarchy {
 	return Hierarchy{Version: version, Mount: dir, Top: filepath.Clean("/" + m.Root)}
 }
 
-// hasMemory says whether a unified hierarchy offers the memory controller:
+// offers says whether a unified hierarchy has a controller:
 //
 //	cpuset cpu io memory hugetlb pids
-func (h Hierarchy) hasMemory() bool {
+func (h Hierarchy) offers(controller string) bool {
 	if !h.Mounted() {
 		return false
 	}
 	words, err := read(h.Mount+"/cgroup.controllers", infallible(bytes.Fields))
-	return err == nil && slices.ContainsFunc(words, func(w []byte) bool { return string(w) == "memory" })
+	return err == nil && slices.ContainsFunc(words, func(w []byte) bool { return string(w) == controller })
 }
 
 // Memory is the hierarchy that has the memory controller, v1 or v2.

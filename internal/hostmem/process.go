@@ -16,6 +16,7 @@ type Status struct {
 	File  gate.Bytes
 	Shmem gate.Bytes
 	Swap  gate.Bytes
+	Huge  gate.Bytes // of all sizes; in none of the others
 }
 
 // ParseStatus reads /proc/<pid>/status:
@@ -25,6 +26,7 @@ type Status struct {
 //	RssFile:	    1588 kB
 //	RssShmem:	       0 kB
 //	VmSwap:	       0 kB
+//	HugetlbPages:	       0 kB
 //
 // A kernel thread and a zombie have none of these lines, and hold nothing. Before Linux
 // 4.5 there was VmRSS alone, which then counts as anonymous as a whole.
@@ -44,6 +46,8 @@ func ParseStatus(text []byte) Status {
 			setBytes(&s.Shmem, rest, gate.KiB)
 		case "VmSwap:":
 			setBytes(&s.Swap, rest, gate.KiB)
+		case "HugetlbPages:":
+			setBytes(&s.Huge, rest, gate.KiB)
 		}
 	})
 	if !split {

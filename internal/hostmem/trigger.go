@@ -1,0 +1,88 @@
+package hostmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Trigger is a wake-up by the kernel at the moment at which tasks have stalled for a share of a
+// window: nobody has to look again and again. One owner; Wait and Close do not overlap.
+type Trigger struct {
+	fd     int
+	Window time.Duration
+}
+
+// ErrNoTrigger says that this kernel gives no wake-up, at least not to us: it lacks PSI, or
+// wants CAP_SYS_RESOURCE for any window. Then the counters have to be read.
+var ErrNoTrigger = errors.New("the kernel gives no wake-up by memory pressure")
+
+// Without CAP_SYS_RESOURCE a window must be a multiple of 2 s, since Linux 6.5; before, that
+// right is needed for any.
+var triggerWindows = [...]time.Duration{time.Second, 2 * time.Second}
+
+// Trigger asks the kernel for a wake-up when at least one task has stalled for a share, in
+// hundredths of a percent, of one second, or of two where it grants no shorter window.
+func (m *Machine) Trigger(share int64) (*Trigger, error) {
+	var failed error
+	for _, window := range triggerWindows {
+		fd, err := openTrigger(m.proc+"/pressure/memory", triggerText(share, window))
+		if err == nil {
+			return &Trigger{fd, window}, nil
+		}
+		failed = err
+	}
+	return nil, fmt.Errorf("%w: %w", ErrNoTrigger, failed)
+}
+
+// triggerText is what is written into the pressure file, in microseconds:
+//
+//	some 100000 1000000
+func triggerText(share int64, window time.Duration) string {
+	stalled := window / allTheTime * time.Duration(min(max(share, 1), allTheTime))
+	return fmt.Sprintf("some %d %d", stalled.Microseconds(), window.Microseconds())
+}
+
+func openTrigger(file, text string) (fd int, err error) {
+	for {
+		fd, err = unix.Open(file, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		return -1, failed("open", file, err)
+	}
+	if _, err := unix.Write(fd, append([]byte(text), 0)); err != nil {
+		unix.Close(fd)
+		return -1, failed("write", file, err)
+	}
+	return fd, nil
+}
+
+const lookUp = 250 * time.Millisecond // for the end of the context
+
+// Wait returns when the kernel has woken it, at most once a window, or when ctx ends, with its
+// error. A trigger that is gone answers with another.
+func (t *Trigger) Wait(ctx context.Context) error {
+	for ctx.Err() == nil {
+		fds := []unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLPRI}}
+		n, err := unix.Poll(fds, int(lookUp.Milliseconds()))
+		switch {
+		case err == unix.EINTR || err == nil && n == 0:
+		case err != nil:
+			return fmt.Errorf("wait for memory pressure: %w", err)
+		case fds[0].Revents&(unix.POLLERR|unix.POLLNVAL) != 0:
+			return fmt.Errorf("wait for memory pressure: %w: its file is no longer the kernel's", ErrNoTrigger)
+		default:
+			return nil
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// Close gives the trigger back to the kernel.
+func (t *Trigger) Close() error { return unix.Close(t.fd) }
