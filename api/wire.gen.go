@@ -1031,6 +1031,9 @@ type Host struct {
 	// measures.
 	Enforcement Enforcement `json:"enforcement"`
 
+	// FileCacheMB File cache that the kernel charges to its sandboxes, and can drop, MiB.
+	FileCacheMB int64 `json:"file_cache_mb,omitempty"`
+
 	// FreeMB Least room under any limit, MiB.
 	FreeMB int64 `json:"free_mb"`
 
@@ -1073,6 +1076,13 @@ type Host struct {
 
 	// NotConnected Why not.
 	NotConnected string `json:"not_connected,omitempty"`
+
+	// OutOfGateCount What runs here without a ticket: `sandboxes` of one host has each as `unticketed`. An
+	// alarm, unless it is 0.
+	OutOfGateCount int64 `json:"out_of_gate_count,omitempty"`
+
+	// OutOfGateMB What that holds; it is charged so much, MiB.
+	OutOfGateMB int64 `json:"out_of_gate_mb,omitempty"`
 
 	// PSISomeAvg10 Share of the last 10 s in which some task waited for memory, in percent.
 	PSISomeAvg10 float64 `json:"psi_some_avg10"`
@@ -1867,6 +1877,9 @@ type RunningVerdict struct {
 
 // Sandbox One sandbox as its host sees it.
 type Sandbox struct {
+	// Cgroup Where it runs, of one that runs out of gate.
+	Cgroup string `json:"cgroup,omitempty"`
+
 	// ChargeMB What it counts for, MiB.
 	ChargeMB int64  `json:"charge_mb"`
 	Class    string `json:"class"`
@@ -1876,6 +1889,10 @@ type Sandbox struct {
 
 	// Consumer Whose it is.
 	Consumer string `json:"consumer"`
+
+	// FileCacheMB File cache that the kernel charges to it, in no other figure: the kernel can drop it, and
+	// a guest that runs from a snapshot's file reads it again, MiB.
+	FileCacheMB int64 `json:"file_cache_mb,omitempty"`
 
 	// ID The admission's id, or the host's own name for an unticketed one.
 	ID string `json:"id"`
@@ -1899,6 +1916,9 @@ type Sandbox struct {
 
 	// Stateful Charged in full, never reclaimed.
 	Stateful bool `json:"stateful"`
+
+	// SwappedMB The part of resident_mb that was swapped out, MiB.
+	SwappedMB int64 `json:"swapped_mb,omitempty"`
 
 	// Tenant On whose behalf.
 	Tenant string `json:"tenant,omitempty"`

@@ -47,7 +47,11 @@ type Config struct {
 	// Measure says what a host is that this process does not run on; nil: Machine does. Such
 	// an agent has no Driver: it boots nothing, and opens no seam.
 	Measure func() (host.Sample, error)
-	Log     *slog.Logger
+	// Observed finds what the operator's rules call sandboxes, and known does not; nil: there are
+	// no rules.
+	Observed  func(known func(cgroup string, pids []int) bool) ([]Found, error)
+	OutOfGate OutOfGate // "": it is told
+	Log       *slog.Logger
 	// Incarnation is the life that the registry says this is; zero: as the state has it.
 	Incarnation int64
 }
@@ -55,7 +59,8 @@ type Config struct {
 // Agent is one host's agent. Its methods may be called from any goroutine while Run runs.
 type Agent struct {
 	cfg    Config
-	life   int64 // the incarnation
+	life   int64        // the incarnation
+	begun  host.Instant // of what it remembers: what is older may have had a ticket
 	clock  func() host.Instant
 	inbox  chan request
 	feeds  feeds
@@ -113,9 +118,28 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		log.close()
 		return nil, err
 	}
-	a.life = incarnation
+	a.life, a.begun = incarnation, log.head.Begun
 	a.log, a.host = log, host.Restore(cfg.Host, incarnation, a.clock(), records)
+	if err := a.findLost(); err != nil {
+		log.close()
+		return nil, err
+	}
 	return a, nil
+}
+
+// findLost tells the host what runs though its ledger was lost, before anybody can ask it: a
+// slot whose sandbox runs is not free.
+func (a *Agent) findLost() error {
+	if a.cfg.Driver == nil {
+		return nil
+	}
+	lost, err := a.booter.lost(a.host.View().Sandboxes)
+	if err != nil {
+		return fmt.Errorf("find what runs here out of gate: %w; the agent must be able to read the cgroups below %s", err, a.cfg.Driver.Parent())
+	}
+	ev := host.OutOfGate{Strays: lost}
+	a.owed.add(ev, a.host.Step(a.clock(), ev))
+	return nil
 }
 
 // SetKeys takes other ticket keys in force, as a step of their rotation.
@@ -201,7 +225,7 @@ func promises(ev host.Event) bool {
 // mustLast says whether whoever sent an event relies on a restart knowing of it.
 func mustLast(ev host.Event) bool {
 	switch ev.(type) {
-	case nil, host.Sample, host.Tick, host.Stand, host.Unstand:
+	case nil, host.Sample, host.OutOfGate, host.Tick, host.Stand, host.Unstand:
 		return false
 	}
 	return true
@@ -322,19 +346,8 @@ func (a *Agent) Holding(ctx context.Context) (host.Held, error) {
 	if err := a.ask(ctx, request{look: look, firm: true}).Err; err != nil {
 		return host.Held{}, err
 	}
-	held.OutOfGate = a.OutOfGate(held.Sandboxes)
+	held.OutOfGate = a.OutOfGate(&held)
 	return held, nil
-}
-
-// OutOfGate is what runs beside what is known, in cgroups of the agent's making.
-func (a *Agent) OutOfGate(known []host.Sandbox) []host.Stray { return a.booter.outOfGate(known) }
-
-// Clear ends what runs out of gate under an id. What the agent watches it leaves alone.
-func (a *Agent) Clear(_ context.Context, id string) error {
-	if a.cfg.Driver == nil {
-		return nil // nothing here runs that could
-	}
-	return a.cfg.Driver.Remove(id)
 }
 
 // Holds says what the host has of a placement now.

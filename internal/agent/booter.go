@@ -189,8 +189,12 @@ func (b *booter) stop(refs []host.Ref) {
 		if s := b.sessions[ref]; s != nil {
 			s.once.Do(func() { close(s.stopped) })
 		}
-		if t := b.tracked[ref]; t != nil {
+		t := b.tracked[ref]
+		switch {
+		case t != nil:
 			go b.end(t)
+		case b.sessions[ref] == nil && b.agent.cfg.Driver != nil:
+			go b.endLost(ref)
 		}
 	}
 }
@@ -364,7 +368,7 @@ func (b *booter) ownCgroup(id, cgroup string) string {
 }
 
 // clearStrays removes cgroups of sandboxes that ended while nobody watched. One that still
-// holds processes nobody here knows of runs out of gate: that is said, and it is left alone.
+// holds processes runs out of gate, and is left alone.
 func (b *booter) clearStrays(known []host.Sandbox) {
 	strays, err := b.strays(known)
 	if err != nil {
@@ -373,8 +377,9 @@ func (b *booter) clearStrays(known []host.Sandbox) {
 	}
 	for _, s := range strays {
 		if len(s.PIDs) > 0 {
-			b.agent.cfg.Log.Warn("a sandbox runs out of gate: no ledger knows it", "id", s.ID, "cgroup", s.Cgroup, "pids", s.PIDs)
-		} else if err := b.agent.cfg.Driver.Remove(s.ID); err != nil {
+			continue
+		}
+		if err := b.agent.cfg.Driver.Remove(s.ID); err != nil {
 			b.agent.cfg.Log.Error("left-over cgroup not removed", "id", s.ID, "err", err)
 		}
 	}
@@ -390,20 +395,6 @@ func (b *booter) strays(known []host.Sandbox) ([]driver.Stray, error) {
 		ids[s.ID] = true
 	}
 	return b.agent.cfg.Driver.Sweep(func(id string) bool { return ids[id] })
-}
-
-// outOfGate are those of them that run.
-func (b *booter) outOfGate(known []host.Sandbox) (all []host.Stray) {
-	strays, err := b.strays(known)
-	if err != nil {
-		b.agent.cfg.Log.Error("what runs out of gate is not known", "err", err)
-	}
-	for _, s := range strays {
-		if len(s.PIDs) > 0 {
-			all = append(all, host.Stray{ID: s.ID, Where: s.Cgroup, PIDs: s.PIDs})
-		}
-	}
-	return all
 }
 
 // detach lets every sandbox go on without this agent.

@@ -9,8 +9,18 @@ import (
 
 // Measure is one sample of everything, untold.
 func (a *Agent) Measure(ctx context.Context) (host.Sample, error) {
-	s := sampler{agent: a, unseen: map[string]bool{}}
-	return s.measure(ctx, true)
+	return newSampler(a).measure(ctx, true)
+}
+
+// Outside returns what looks for what runs out of gate.
+func (a *Agent) Outside() func(ctx context.Context, now time.Time) {
+	o := newOutside(a)
+	return func(ctx context.Context, now time.Time) {
+		v, err := a.View(ctx)
+		if err == nil {
+			o.look(ctx, now, v.Sandboxes)
+		}
+	}
 }
 
 // Tidy removes old logs as if it were then.

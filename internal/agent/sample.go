@@ -4,24 +4,60 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"sync"
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 )
 
 // sampler measures for one life of an agent.
 type sampler struct {
-	agent  *Agent
-	failed string          // what the last sample failed of; "" if it did not
-	unseen map[string]bool // ids of sandboxes that could not be measured, each said once
+	agent   *Agent
+	failed  string          // what the last sample failed of; "" if it did not
+	unseen  map[string]bool // ids of sandboxes that could not be measured, each said once
+	stalls  hostmem.Stalls
+	outside *outside
+	huge    map[string]hostmem.HugePages // declared dimension -> the pages that it counts
 }
 
-// sampleUntil measures limits often and sandboxes less often, until ctx ends.
+func newSampler(a *Agent) *sampler {
+	return &sampler{agent: a, unseen: map[string]bool{}, outside: newOutside(a), huge: hugeDims(a)}
+}
+
+// hugeDims are the declared dimensions that the kernel counts.
+func hugeDims(a *Agent) map[string]hostmem.HugePages {
+	if a.cfg.Machine == nil || len(a.cfg.Host.Dims) == 0 {
+		return nil
+	}
+	counted := map[string]hostmem.HugePages{}
+	for _, pages := range a.cfg.Machine.HugePages() {
+		for _, d := range a.cfg.Host.Dims {
+			if pages.Counts(d.Name) {
+				counted[d.Name] = pages
+			}
+		}
+	}
+	return counted
+}
+
+// Sampler returns what measures this host once, for whoever wants to know what that costs. One
+// goroutine calls it, while Run runs.
+func (a *Agent) Sampler() func(ctx context.Context, full bool) { return newSampler(a).sample }
+
+// sampleUntil measures limits often and sandboxes less often, until ctx ends; and at once when
+// the kernel says that tasks stall.
 func (a *Agent) sampleUntil(ctx context.Context) {
-	s := sampler{agent: a, unseen: map[string]bool{}}
+	s := newSampler(a)
 	tick := time.NewTicker(a.cfg.SampleLimits)
 	defer tick.Stop()
+	stalling := make(chan struct{}, 1)
+	if a.cfg.Measure == nil {
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		watching.Go(func() { a.awaitStalls(ctx, stalling) })
+	}
 	var full time.Time
 	for {
 		now := time.Now()
@@ -34,6 +70,30 @@ func (a *Agent) sampleUntil(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-stalling:
+		}
+	}
+}
+
+// awaitStalls passes on each wake-up of the kernel, until ctx ends. Where the kernel gives none
+// its counters tell the same at the next sample.
+func (a *Agent) awaitStalls(ctx context.Context, stalling chan<- struct{}) {
+	t, err := a.cfg.Machine.Trigger(a.cfg.Host.Marks.SomeShut)
+	if err != nil {
+		a.cfg.Log.Info("the kernel does not wake us when tasks stall for memory; each sample reads its counters", "err", err)
+		return
+	}
+	defer t.Close()
+	for {
+		if err := t.Wait(ctx); err != nil {
+			if ctx.Err() == nil {
+				a.cfg.Log.Warn("the kernel no longer wakes us when tasks stall for memory; each sample reads its counters", "err", err)
+			}
+			return
+		}
+		select {
+		case stalling <- struct{}{}:
+		default: // it is about to look
 		}
 	}
 }
@@ -74,7 +134,9 @@ func (s *sampler) measure(ctx context.Context, full bool) (host.Sample, error) {
 		if err != nil {
 			return ev, err
 		}
+		s.outside.look(ctx, time.Now(), view.Sandboxes)
 		ev.Sandboxes = s.residents(view.Sandboxes)
+		ev.Dims = s.hugeFree()
 	}
 	limits, err := s.agent.cfg.Machine.Limits(s.agent.cfg.Driver.Parent())
 	if err != nil {
@@ -84,8 +146,39 @@ func (s *sampler) measure(ctx context.Context, full bool) (host.Sample, error) {
 	if err != nil {
 		return ev, err
 	}
-	ev.Limits, ev.PSI, ev.Some, ev.FullPSI = limits, ok, psi.SomeAvg10, psi.FullAvg10
+	ev.Limits, ev.PSI = limits, ok
+	if ok { // the average tells late of a burst, the last second soon forgets it
+		some, full := s.stalls.Add(hostmem.BootTime(), psi)
+		ev.Some, ev.FullPSI = max(some, psi.SomeAvg10), max(full, psi.FullAvg10)
+	}
 	return ev, nil
+}
+
+// hugeFree counts the huge pages that nobody has.
+func (s *sampler) hugeFree() (free []gate.Dim) {
+	for name, pages := range s.huge {
+		if n, err := pages.Free(); err == nil {
+			free = append(free, gate.Dim{Name: name, N: n})
+		}
+	}
+	return free
+}
+
+// hugeHeld counts those that a sandbox has.
+func (s *sampler) hugeHeld(b *host.Sandbox) (held []gate.Dim) {
+	for name, pages := range s.huge {
+		n, counted := int64(0), false
+		if b.Process.Cgroup != "" {
+			n, counted = s.agent.cfg.Machine.HeldBy(b.Process.Cgroup, pages)
+		}
+		if !counted && b.Process.Pid > 0 {
+			n = s.agent.cfg.Machine.HugePagesOf(b.Process.Pid, pages)
+		}
+		if n > 0 {
+			held = append(held, gate.Dim{Name: name, N: n})
+		}
+	}
+	return held
 }
 
 // residents measures every sandbox that has a process. One that vanished meanwhile keeps
@@ -101,7 +194,9 @@ func (s *sampler) residents(sandboxes []host.Sandbox) []host.Resident {
 		r, err := s.resident(b, &table)
 		switch {
 		case err == nil:
-			out = append(out, host.Resident{ID: b.ID, Bytes: r.Bytes, Swapped: r.Swapped})
+			out = append(out, host.Resident{
+				ID: b.ID, Bytes: r.Bytes, Swapped: r.Swapped, FileCache: r.FileCache, Dims: s.hugeHeld(&b),
+			})
 		case !errors.Is(err, fs.ErrNotExist):
 			unseen[b.ID] = true
 			if !s.unseen[b.ID] {

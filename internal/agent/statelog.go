@@ -48,6 +48,8 @@ type header struct {
 	Host        string `json:"host"`
 	BootID      string `json:"boot_id"`
 	Incarnation int64  `json:"incarnation"`
+	// Begun is when this memory did: what ran before may be remembered no more.
+	Begun host.Instant `json:"begun,omitempty"`
 }
 
 const (
@@ -117,6 +119,9 @@ func readRecords(data []byte) []host.Record {
 // start begins a life under an incarnation, with a compacted file.
 func (l *stateLog) start(incarnation int64, now host.Instant) error {
 	l.head.Version, l.head.Incarnation = stateVersion, incarnation
+	if l.head.Begun == 0 {
+		l.head.Begun = now
+	}
 	return l.rewrite(now)
 }
 

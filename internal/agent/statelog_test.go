@@ -163,6 +163,84 @@ func TestAnyPrefixOfALog(t *testing.T) {
 	}
 }
 
+// A file that is torn at any byte whatever, as by a crash or a full disk, restores what its whole
+// lines say and nothing else; torn within its header it is none. And an agent goes on from there.
+func TestALogTornAtEveryByte(t *testing.T) {
+	l := newLogged(t, 11)
+	for range 14 {
+		l.random()
+	}
+	text, err := os.ReadFile(l.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.now += time.Millisecond
+	for cut := range len(text) + 1 {
+		h, records, fresh := l.restored(text[:cut])
+		whole := bytes.Count(text[:cut], []byte("\n"))
+		if fresh != (whole == 0) || len(records) != max(whole-1, 0) {
+			t.Fatalf("%d of %d bytes: fresh %v, %d records of %d lines", cut, len(text), fresh, len(records), whole)
+		}
+		l.subset(h, records)
+		if cut%64 == 0 {
+			l.goesOn(text[:cut], records)
+		}
+	}
+}
+
+// goesOn begins a life on a torn file, and proves that the next one finds all of both.
+func (l *logged) goesOn(text []byte, records []host.Record) {
+	l.t.Helper()
+	path := l.path + ".torn"
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	want := header{Host: "h1", BootID: "b"}
+	log, _, _, err := openState(path, want)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	extra := host.Record{Kind: host.RecordIntake, Intake: host.IntakeCordoned}
+	if err := errors.Join(log.start(7, l.now), log.append([]host.Record{extra}, l.now), log.close()); err != nil {
+		l.t.Fatal(err)
+	}
+	log, after, fresh, err := openState(path, want)
+	if err != nil || fresh {
+		l.t.Fatalf("%d bytes: fresh %v, %v", len(text), fresh, err)
+	}
+	defer log.close()
+	a, b := host.Restore(l.cfg, 7, l.now, append(records, extra)), host.Restore(l.cfg, 7, l.now, after)
+	if !reflect.DeepEqual(live(a, l.now), live(b, l.now)) {
+		l.t.Fatalf("%d bytes: %+v after %+v", len(text), live(b, l.now), live(a, l.now))
+	}
+}
+
+// The agent's own keys, torn at any byte, are made anew: what they signed was for reservations of
+// the same fate.
+func TestOwnKeysTornAtEveryByte(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ownKeysFile)
+	if _, err := openOwnKeys(path, "h1"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range len(text) {
+		if err := os.WriteFile(path, text[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		keys, err := openOwnKeys(path, "h1")
+		if err != nil || keys.Audience() != "h1" {
+			t.Fatalf("%d of %d bytes: %v", cut, len(text), err)
+		}
+		again, err := openOwnKeys(path, "h1")
+		if err != nil || !reflect.DeepEqual(keys, again) {
+			t.Fatalf("%d of %d bytes: made anew and not kept: %v", cut, len(text), err)
+		}
+	}
+}
+
 // subset fails unless the host holds only what the records' last word says it does.
 func (l *logged) subset(h *host.Host, records []host.Record) {
 	l.t.Helper()

@@ -30,10 +30,11 @@ and the same stream of requests.`,
 		Example: `  plimsoll bench pick --hosts 100000 -o json
   plimsoll bench ticket
   plimsoll bench store --store sqlite
-  plimsoll bench admit --mode batch --record host`,
+  plimsoll bench admit --mode batch --record host
+  plimsoll bench sample -o json`,
 		Args: cobra.NoArgs,
 	}
-	c.AddCommand(pickCommand(), ticketCommand(), storeCommand(), admitCommand(), fleetCommand(), hostsCommand())
+	c.AddCommand(pickCommand(), ticketCommand(), storeCommand(), admitCommand(), fleetCommand(), sampleCommand(), hostsCommand())
 	return c
 }
 
@@ -198,6 +199,40 @@ from its cold start. Each stream takes a file descriptor at both ends: see ulimi
 	c.Flags().DurationVar(&o.Every, "every", 10*time.Second, "how often each host's verdict moves")
 	c.Flags().DurationVar(&o.For, "for", 30*time.Second, "how long is measured")
 	c.Flags().StringVar(&o.Store, "store", embedded, "sqlite, or a PostgreSQL `address`, as in postgres://…")
+	return c
+}
+
+func sampleCommand() *cobra.Command {
+	var o SampleOptions
+	c := &cobra.Command{
+		Use:   "sample",
+		Short: "What an agent spends on measuring its sandboxes",
+		Long: `What an agent spends on measuring its sandboxes.
+
+Small processes that sleep stand for the sandboxes. An agent's own sampler measures all of them
+once a sample, limits and arithmetic included: by /proc, as it does a bare VMM, and by a cgroup
+each, which needs root. smaps_rollup is the file that would tell a process's memory more
+exactly, read for each of them, to compare. Then plimsoll agent is started as it is on a host,
+with its usual pace, and watches 200 of them (--agent): its processor time and memory are told.
+
+What was made for it, processes, cgroups and files, is removed at the end.`,
+		Example: `  plimsoll bench sample -o json
+  plimsoll bench sample --sandboxes 200 --agent 0`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.Sandboxes < 1 || o.Samples < 1 || o.Watched < 0 || o.For < time.Second {
+				return cli.Mistake(c, "--sandboxes and --samples must be at least 1, --agent at least 0, --for at least 1s")
+			}
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			r, err := Sample(ctx, o)
+			return show(c, r, err)
+		},
+	}
+	c.Flags().IntVar(&o.Sandboxes, "sandboxes", 1000, "how many are measured in one sample")
+	c.Flags().IntVar(&o.Samples, "samples", 100, "timed samples, each way")
+	c.Flags().IntVar(&o.Watched, "agent", 200, "how many a whole agent watches; 0: none is started")
+	c.Flags().DurationVar(&o.For, "for", 20*time.Second, "how long that agent is looked at")
 	return c
 }
 

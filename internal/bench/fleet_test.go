@@ -5,13 +5,34 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plimsoll-project/plimsoll/internal/up"
 )
 
-// TestMain plays the hosts, too: bench fleet starts its own program again for them.
+func stopped() context.Context {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx
+}
+
+// TestMain plays the hosts, too, and an agent: bench fleet and bench sample start their own
+// program again for them.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "agent" {
+		c := up.AgentCommand("test")
+		c.SetArgs(os.Args[2:])
+		if err := c.ExecuteContext(stopped()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) == 3 && os.Args[2] == hostsWord {
 		if err := Hosts(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -195,7 +195,7 @@ func (h *fleetHost) Unsubscribe(f *agent.Feed) {
 	delete(h.feeds, f)
 }
 
-func (h *fleetHost) OutOfGate([]host.Sandbox) []host.Stray { return nil }
+func (h *fleetHost) OutOfGate(*host.Held) []host.Stray { return nil }
 
 func (h *fleetHost) Clear(context.Context, string) error { return nil }
 

@@ -84,6 +84,10 @@ func oddities(h api.Host) (all []string) {
 	if silence := time.Duration(h.SilentMS) * time.Millisecond; silence >= forLong && h.State != api.HostStateBuried {
 		all = append(all, "was heard by nobody for "+age(silence)+"; if it is gone for good: plimsoll host bury "+plain(h.ID)+" --reason TEXT")
 	}
+	if h.OutOfGateCount > 0 {
+		all = append(all, fmt.Sprintf("runs %s without a ticket, which hold %s MiB: plimsoll host show %s lists them",
+			plural(h.OutOfGateCount, "sandbox", "sandboxes"), grouped(h.OutOfGateMB), plain(h.ID)))
+	}
 	if h.UnansweredReserves > 0 {
 		all = append(all, "left "+plural(h.UnansweredReserves, "reserve", "reserves")+" in a row unanswered; after 2 it is quarantined")
 	}

@@ -112,6 +112,9 @@ func (r *report) checkHost(l *Local) {
 		r.checkName("host.reserve_group", h.ReserveGroup)
 	}
 	r.checkObserve(&h.Observe)
+	if o := h.Observe; h.OutOfGate == StopOutOfGate && o.CgroupParent == "" && o.Match == "" {
+		r.relation([]string{"host.out_of_gate"}, "stop stops what host.observe finds and nobody tracked, and that finds nothing; state host.observe.cgroup_parent or host.observe.match, or write alarm")
+	}
 	if n := len(l.AgentSocket()); n > maxSocket {
 		r.relation([]string{"host.socket", "data_dir"}, "the agent's socket has a path of %d bytes and the kernel takes %d; set host.socket to a shorter one", n, maxSocket)
 	}

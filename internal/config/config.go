@@ -98,9 +98,11 @@ type Host struct {
 	Socket           string            `yaml:"socket"`        // "": agent.sock in the data directory; see Local.AgentSocket
 	ReserveGroup     string            `yaml:"reserve_group"` // "": root and the agent's user alone reserve at the socket
 	Observe          Observe           `yaml:"observe"`
+	OutOfGate        OutOfGate         `yaml:"out_of_gate"` // what becomes of what Observe finds and nobody tracked
 }
 
-// Observe says what an agent that only observes takes for a sandbox.
+// Observe says what an agent takes for a sandbox that it did not boot itself: one that only
+// observes, and one that looks for what runs without a ticket.
 type Observe struct {
 	CgroupParent string     `yaml:"cgroup_parent"`  // each cgroup below it is one; "": none
 	Match        string     `yaml:"match"`          // a regular expression on executables and command lines; "": none

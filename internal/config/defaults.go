@@ -38,7 +38,7 @@ func (h *Host) defaults() {
 		StopGrace:    10 * time.Second,
 		SampleLimits: 50 * time.Millisecond, SampleSandboxes: time.Second,
 		PSI:   PSI{SomeShut: Percent(m.SomeShut), SomeOpen: Percent(m.SomeOpen), FullLost: Percent(m.FullLost)},
-		Dwell: m.Dwell, MaxDwell: m.MaxDwell,
+		Dwell: m.Dwell, MaxDwell: m.MaxDwell, OutOfGate: AlarmOutOfGate,
 	}
 }
 

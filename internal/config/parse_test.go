@@ -182,6 +182,14 @@ p.yaml:6: host.sample_limits: limits are sampled every 2s, sandboxes every 1s; s
 			"host:\n  psi:\n    some_open: 12.5\n",
 			`p.yaml:3: host.psi.some_open: the valve opens below 12.5 % and shuts at 10 %; some_open must be less than some_shut, or it would flap`,
 		},
+		"out_of_gate": {
+			"host: {out_of_gate: kill}",
+			`p.yaml:1: host.out_of_gate: "kill" is not known here; write alarm or stop`,
+		},
+		"out_of_gate stops nothing": {
+			"host: {out_of_gate: stop, observe: {stateful_match: db}}",
+			`p.yaml:1: host.out_of_gate: stop stops what host.observe finds and nobody tracked, and that finds nothing; state host.observe.cgroup_parent or host.observe.match, or write alarm`,
+		},
 		"a budget below the default headroom": {
 			"host: {budget: 256MiB}",
 			`p.yaml:1: host.budget: the headroom 256MiB leaves nothing of the budget 256MiB; lower the headroom or raise the budget`,

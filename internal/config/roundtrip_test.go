@@ -131,7 +131,7 @@ func TestDefaults(t *testing.T) {
 		Host: &Host{
 			BootWithin: time.Minute, MaxWaitingStarts: 64, StopGrace: 10 * time.Second,
 			SampleLimits: 50 * time.Millisecond, SampleSandboxes: time.Second,
-			PSI: PSI{1000, 500, 500}, Dwell: 15 * time.Second, MaxDwell: 5 * time.Minute,
+			PSI: PSI{1000, 500, 500}, Dwell: 15 * time.Second, MaxDwell: 5 * time.Minute, OutOfGate: AlarmOutOfGate,
 		},
 	}
 	if diff := cmp.Diff(want, f.Local); diff != "" {

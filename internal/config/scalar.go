@@ -72,6 +72,15 @@ const AnyTenant = "*"
 // AnyAudience stands for all of them; only the local consumer of a machine has it.
 const AnyAudience = "*"
 
+// OutOfGate says what becomes of a sandbox without a ticket.
+type OutOfGate string
+
+// What becomes of it.
+const (
+	AlarmOutOfGate OutOfGate = "alarm" // it is told and charged
+	StopOutOfGate  OutOfGate = "stop"  // and stopped, unless it keeps state
+)
+
 // TokenHash is the SHA-256 of a consumer's token; the token itself is kept nowhere.
 type TokenHash [32]byte
 
@@ -99,6 +108,8 @@ func scalar(n *yaml.Node, p any) (text string, known bool) {
 		return decodeDuration(n, p), true
 	case *gate.Mode:
 		return decodeWord(n, p, gate.WorkingSet, gate.Committed), true
+	case *OutOfGate:
+		return decodeWord(n, p, AlarmOutOfGate, StopOutOfGate), true
 	case *host.Enforcement:
 		return decodeWord(n, p, host.Enforce, host.Shadow, host.Observe), true
 	case *pool.Enforcement:

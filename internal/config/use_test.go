@@ -194,7 +194,7 @@ func TestHostConfig(t *testing.T) {
 	want := host.DefaultConfig("host-1", 8)
 	want.Headroom, want.MaxStarts = 512*gate.MiB, 4
 	want.Labels = []gate.Label{{Name: "arch", Value: "arm64"}, {Name: "zone", Value: "a"}}
-	want.Dims = []gate.Dim{{Name: "gpus", N: 2}, {Name: "sandboxes", N: 100}}
+	want.Dims = []gate.Dim{{Name: "gpus", N: 2}, {Name: "hugepages", N: 1024}, {Name: "sandboxes", N: 100}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

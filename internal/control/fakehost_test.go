@@ -35,6 +35,7 @@ type fakeHost struct {
 	deaf    bool              // answers nothing and says nothing
 	mute    bool              // loses ends and tracks on the way
 	strays  []host.Stray      // run in no ledger's name
+	lost    []host.Stray      // likewise, and are known from the start of a life on
 	quiet   bool              // says nothing unasked
 	lag     time.Duration     // of its verdicts
 	also    []func(host.News) // hear what it says unasked
@@ -66,6 +67,7 @@ func (h *fakeHost) restart(incarnation int64) {
 	}
 	h.mu.Lock()
 	h.h = host.New(cfg, incarnation)
+	h.h.Step(0, host.OutOfGate{Strays: h.lost})
 	h.mu.Unlock()
 	h.sample()
 }
@@ -238,7 +240,7 @@ func (h *fakeHost) Holding(ctx context.Context) (host.Held, error) {
 	held, err := ask(ctx, h, "Holding", (*host.Host).Held)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	held.OutOfGate = slices.Clone(h.strays)
+	held.OutOfGate = append(held.OutOfGate, h.strays...)
 	return held, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 )
@@ -45,16 +46,36 @@ func showHost(v host.View, wall time.Time) api.Host {
 		}
 		h.Labels[l.Name] = l.Value
 	}
+	var cache gate.Bytes
 	for i, s := range v.Sandboxes {
+		cache = cache.Add(s.FileCache)
 		h.Sandboxes = append(h.Sandboxes, showSandbox(s, v.Charges[i].CeilMiB(), v.Verdict.At, wall))
 	}
+	h.FileCacheMB = cache.CeilMiB()
+	h.OutOfGateCount, h.OutOfGateMB = int64(len(v.OutOfGate)), v.Outside.CeilMiB()
+	for i := range v.OutOfGate {
+		h.Sandboxes = append(h.Sandboxes, showStray(&v.OutOfGate[i]))
+	}
 	return h
+}
+
+// showStray shows what runs out of gate. Whose it is nobody knows.
+func showStray(s *host.Stray) api.Sandbox {
+	out := api.Sandbox{
+		ID: s.ID, State: api.SandboxStateUnticketed, Cgroup: s.Where,
+		ResidentMB: s.Resident.CeilMiB(), ChargeMB: s.Resident.CeilMiB(),
+	}
+	if len(s.PIDs) > 0 {
+		out.PID = int64(s.PIDs[0])
+	}
+	return out
 }
 
 func showSandbox(s host.Sandbox, chargeMB int64, now host.Instant, wall time.Time) api.Sandbox {
 	out := api.Sandbox{
 		ID: s.ID, Key: s.Identity.Key, Consumer: s.Identity.Consumer, Tenant: s.Identity.Tenant, Class: s.Ask.Class,
 		PID: int64(s.Process.Pid), ResidentMB: s.Usage.Resident.CeilMiB(), ChargeMB: chargeMB,
+		SwappedMB: s.Swapped.CeilMiB(), FileCacheMB: s.FileCache.CeilMiB(),
 		Waiver: string(s.Waiver), ConfiguredMB: s.Ask.Memory.CeilMiB(), Stateful: s.Ask.Stateful, State: api.SandboxState(s.Phase),
 	}
 	if s.Stopping {

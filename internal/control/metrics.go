@@ -132,6 +132,9 @@ var (
 	descHeadroom   = prometheus.NewDesc("plimsoll_host_headroom_bytes", "Memory that is never promised.", perHost, nil)
 	descFree       = prometheus.NewDesc("plimsoll_host_free_bytes", "Least room under any limit.", perHost, nil)
 	descSandboxes  = prometheus.NewDesc("plimsoll_host_sandboxes", "Sandboxes that are charged.", perHost, nil)
+	descFileCache  = prometheus.NewDesc("plimsoll_host_file_cache_bytes", "File cache that the kernel charges to sandboxes, and can drop; in no other figure.", perHost, nil)
+	descStrays     = prometheus.NewDesc("plimsoll_host_out_of_gate", "Sandboxes that run on a host without a ticket: an alarm, unless it is 0.", perHost, nil)
+	descOutside    = prometheus.NewDesc("plimsoll_host_out_of_gate_bytes", "Memory that those hold, and are charged.", perHost, nil)
 	descShut       = prometheus.NewDesc("plimsoll_host_intake_shut", "1 while the valve keeps a host's intake shut.", perHost, nil)
 	descQuarantine = prometheus.NewDesc("plimsoll_host_quarantined", "1 while this replica places nothing on a host that it hears, since its reserves went unanswered or its boots failed.", []string{"host", "reason"}, nil)
 	descDeaf       = prometheus.NewDesc("plimsoll_hosts_mostly_silent", "1 while more than half of the hosts are silent, so that none is taken for dead: an alarm. Those that are gone for good have to be buried.", nil, nil)
@@ -149,7 +152,7 @@ func (g *Gateway) Gauges() prometheus.Collector { return hostGauges{g} }
 func (c hostGauges) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom,
-		descAside, descFree, descSandboxes, descShut, descQuarantine, descDeaf, descBusy, descRunning, descCap, descWaiting, descOutOfGate,
+		descAside, descFree, descFileCache, descStrays, descOutside, descSandboxes, descShut, descQuarantine, descDeaf, descBusy, descRunning, descCap, descWaiting, descOutOfGate,
 	} {
 		out <- d
 	}
@@ -199,6 +202,13 @@ func collectHost(out chan<- prometheus.Metric, id string, v host.View) {
 	bytes(descAdmittable, v.Verdict.Admittable)
 	bytes(descHeadroom, v.Account.Headroom)
 	bytes(descFree, v.Account.Free)
+	var cache gate.Bytes
+	for i := range v.Sandboxes {
+		cache = cache.Add(v.Sandboxes[i].FileCache)
+	}
+	bytes(descFileCache, cache)
+	bytes(descOutside, v.Outside)
+	out <- gauge(descStrays, float64(len(v.OutOfGate)), id)
 	out <- gauge(descOpen, float64(v.Reservations), id)
 	out <- gauge(descSandboxes, float64(len(v.Sandboxes)), id)
 	shut := 0.0
@@ -221,7 +231,7 @@ type oneHost struct {
 // Describe sends what Collect may send.
 func (h oneHost) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom, descAside, descFree, descSandboxes, descShut,
+		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom, descAside, descFree, descFileCache, descStrays, descOutside, descSandboxes, descShut,
 	} {
 		out <- d
 	}

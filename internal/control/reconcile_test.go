@@ -221,3 +221,36 @@ func TestPlaceKeptBehindSilence(t *testing.T) {
 		r.letGo()
 	})
 }
+
+// What a lost state file leaves running keeps its slot for as long as it runs, stateful or not,
+// whatever the replicas compare and reconcile; its caller can end it, and its end frees the slot.
+func TestALostLedgerFreesNoSlot(t *testing.T) {
+	for _, class := range []string{"base", "small"} {
+		bubble(t, oneHost(4096), func(r *rig) {
+			h := r.hosts[0]
+			r.boot(r.admit("k", class))
+			synctest.Wait()
+			row := r.row("k")
+			lost := host.Stray{ID: row.ID, Where: "/plimsoll/sb-" + row.ID, PIDs: []int{42}, Lost: true, Resident: 64 * gate.MiB}
+			h.set(func() { h.lost = []host.Stray{lost} })
+			h.restart(2000)
+			for range 10 {
+				time.Sleep(time.Minute)
+				if now := r.row("k"); now.State != pool.Running || now.Epoch != row.Epoch {
+					t.Fatalf("%s: its sandbox runs, and its slot is %s/%d", class, now.State, now.Epoch)
+				}
+			}
+			r.finds(control.OutOfGate, api.ReconcileRequest{})
+			if shown, err := r.g.Host(r.t.Context(), "h1"); err != nil || shown.OutOfGateCount != 1 || shown.OutOfGateMB != 64 ||
+				shown.Sandboxes[len(shown.Sandboxes)-1].State != api.SandboxStateUnticketed {
+				t.Errorf("shown %+v, %v", shown, err)
+			}
+			h.set(func() { h.lost = nil })
+			h.step(host.OutOfGate{})
+			time.Sleep(time.Minute)
+			if now := r.row("k"); !now.State.Ended() {
+				t.Errorf("%s: it is gone, and its slot is %s", class, now.State)
+			}
+		})
+	}
+}

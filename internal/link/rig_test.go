@@ -22,7 +22,7 @@ import (
 const life = 1007 // the incarnation of the tests' host
 
 // OutOfGate tells of one that runs in no ledger's name.
-func (k *kernel) OutOfGate([]host.Sandbox) []host.Stray {
+func (k *kernel) OutOfGate(*host.Held) []host.Stray {
 	return []host.Stray{{ID: "stray", Where: "/plimsoll/stray", PIDs: []int{7}}}
 }
 

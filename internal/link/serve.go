@@ -29,8 +29,8 @@ type Host interface {
 	PostLook(ctx context.Context, tag uint64, firm bool, look func(*host.Host), back chan<- agent.Reply) error
 	Subscribe() *agent.Feed
 	Unsubscribe(*agent.Feed)
-	// OutOfGate is what runs beside what is known.
-	OutOfGate(known []host.Sandbox) []host.Stray
+	// OutOfGate is what runs beside what is held, as it is now.
+	OutOfGate(held *host.Held) []host.Stray
 	// Clear ends what runs out of gate under an id.
 	Clear(ctx context.Context, id string) error
 }

@@ -155,7 +155,7 @@ func (p *place) look(at Host, a *agentv1.Ask) (firm bool, look func(*host.Host))
 	case *agentv1.Ask_Holding:
 		var held host.Held
 		p.finish = func(out *agentv1.Answer) {
-			held.OutOfGate = at.OutOfGate(held.Sandboxes)
+			held.OutOfGate = at.OutOfGate(&held)
 			out.Held = heldOf(&held)
 		}
 		return true, func(h *host.Host) { held = h.Held() }

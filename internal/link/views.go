@@ -49,7 +49,7 @@ func heldFrom(h *agentv1.Held) host.Held {
 }
 
 func strayOf(s host.Stray) *agentv1.Stray {
-	out := &agentv1.Stray{Id: s.ID, Where: s.Where}
+	out := &agentv1.Stray{Id: s.ID, Where: s.Where, Lost: s.Lost, ResidentBytes: int64(s.Resident)}
 	for _, pid := range s.PIDs {
 		out.Pids = append(out.Pids, int64(pid))
 	}
@@ -57,7 +57,7 @@ func strayOf(s host.Stray) *agentv1.Stray {
 }
 
 func strayFrom(s *agentv1.Stray) host.Stray {
-	out := host.Stray{ID: s.GetId(), Where: s.GetWhere()}
+	out := host.Stray{ID: s.GetId(), Where: s.GetWhere(), Lost: s.GetLost(), Resident: gate.Bytes(s.GetResidentBytes())}
 	for _, pid := range s.GetPids() {
 		out.PIDs = append(out.PIDs, int(pid))
 	}
@@ -72,6 +72,7 @@ func sandboxOf(s *host.Sandbox) *agentv1.Sandbox {
 		RedeemedNs: int64(s.Redeemed), Turn: s.Turn, TrackedNs: int64(s.Tracked),
 		ResidentBytes: int64(s.Usage.Resident), Settled: s.Usage.Settled, SwappedBytes: int64(s.Swapped),
 		Stopping: s.Stopping, Superseded: s.Superseded, Waiver: string(s.Waiver),
+		FileCacheBytes: int64(s.FileCache), Holds: dimensionsOf(s.Holds),
 	}
 }
 
@@ -83,7 +84,7 @@ func sandboxFrom(s *agentv1.Sandbox) host.Sandbox {
 		Redeemed: host.Instant(s.GetRedeemedNs()), Turn: s.GetTurn(), Tracked: host.Instant(s.GetTrackedNs()),
 		Usage:   gate.Usage{Resident: gate.Bytes(s.GetResidentBytes()), Settled: s.GetSettled()},
 		Swapped: gate.Bytes(s.GetSwappedBytes()), Stopping: s.GetStopping(), Superseded: s.GetSuperseded(),
-		Waiver: host.Waiver(s.GetWaiver()),
+		Waiver: host.Waiver(s.GetWaiver()), FileCache: gate.Bytes(s.GetFileCacheBytes()), Holds: dimensionsFrom(s.GetHolds()),
 	}
 }
 
@@ -121,7 +122,10 @@ func viewOf(v *host.View) *agentv1.View {
 		Standing:      &agentv1.Standing{Id: v.Standing.ID, Need: needOf(&v.Standing.Ask), NeedBytes: int64(v.Standing.Need), UntilNs: int64(v.Standing.Until)},
 		ResidentBytes: int64(v.Resident), CommittedBytes: int64(v.Committed), Starting: int64(v.Starting), InLine: int64(v.InLine),
 		Settings: settingsOf(&v.Config), Reading: readingOf(v.Reading), Shut: string(v.Shut),
-		Bypass: bypassOf(v.Bypass),
+		Bypass: bypassOf(v.Bypass), OutsideBytes: int64(v.Outside),
+	}
+	for _, stray := range v.OutOfGate {
+		out.OutOfGate = append(out.OutOfGate, strayOf(stray))
 	}
 	for _, w := range v.Waived {
 		out.Waived = append(out.Waived, &agentv1.Waived{Denial: string(w.Denial), N: w.N})
@@ -150,7 +154,10 @@ func viewFrom(v *agentv1.View, verdict host.Verdict) host.View {
 		Resident: gate.Bytes(v.GetResidentBytes()), Committed: gate.Bytes(v.GetCommittedBytes()),
 		Starting: int(v.GetStarting()), InLine: int(v.GetInLine()),
 		Config: settingsFrom(v.GetSettings()), Reading: readingFrom(v.GetReading()), Shut: pressure.Cause(v.GetShut()),
-		Bypass: bypassFrom(v.GetBypass()),
+		Bypass: bypassFrom(v.GetBypass()), Outside: gate.Bytes(v.GetOutsideBytes()),
+	}
+	for _, stray := range v.GetOutOfGate() {
+		out.OutOfGate = append(out.OutOfGate, strayFrom(stray))
 	}
 	for _, w := range v.GetWaived() {
 		out.Waived = append(out.Waived, host.Waived{Denial: host.Denial(w.GetDenial()), N: w.GetN()})

@@ -93,7 +93,7 @@ func (a *agent) step(ev host.Event) host.Answer {
 		}
 	}
 	for _, ref := range stops {
-		a.fleet.after(a.fleet.between(time.Millisecond, time.Second), func() { a.exit(ref, "stopped") })
+		a.fleet.after(a.fleet.between(time.Millisecond, time.Second), func() { a.stop(ref) })
 	}
 	return answer
 }
@@ -154,6 +154,7 @@ func (a *agent) awake(do func()) {
 // sampleOften measures what runs, once a second.
 func (a *agent) sampleOften() {
 	a.awakeNow(func() {
+		a.lookOutside()
 		ev := host.Sample{Full: true, Limits: []gate.Limit{{Name: "machine", Size: a.memory, Used: min(a.resident+a.other, a.memory)}}}
 		ev.PSI, ev.Some = a.stalls > 0, a.stalls
 		for _, s := range a.host.View().Sandboxes {
@@ -281,8 +282,27 @@ func (a *agent) exit(ref host.Ref, reason string) {
 	a.awake(func() { a.step(host.Done{ID: ref.ID, Epoch: ref.Epoch, Reason: reason}) })
 }
 
+// stop ends what a host wants gone: of what no ledger knows, whatever runs under that id.
+func (a *agent) stop(ref host.Ref) {
+	for _, lost := range a.lost() {
+		if a.running[ref] == nil && lost.ID == ref.ID {
+			ref = lost
+		}
+	}
+	a.exit(ref, "stopped")
+}
+
+// forgets is what an agent that dies takes with it.
+type forgets int
+
+const (
+	noLoss     forgets = iota
+	lostLedger         // its state file: what runs runs on
+	lostAll            // and the machine, which is started anew
+)
+
 // kill ends the agent at this instant; its sandboxes go on.
-func (a *agent) kill(away time.Duration, wipe bool) {
+func (a *agent) kill(away time.Duration, takes forgets) {
 	if !a.up {
 		return
 	}
@@ -291,17 +311,20 @@ func (a *agent) kill(away time.Duration, wipe bool) {
 	a.doze.end()
 	a.waiting = map[host.Ref]func(){}
 	a.noteRoom()
-	a.fleet.after(away, func() { a.restart(wipe) })
+	a.fleet.after(away, func() { a.restart(takes) })
 }
 
 // restart brings it back with its records, under the same incarnation; or without them,
-// registered anew: then its sandboxes are strays, which a real agent finds and charges.
-func (a *agent) restart(wipe bool) {
-	if wipe {
+// registered anew: then whatever still runs does so out of gate.
+func (a *agent) restart(took forgets) {
+	if took != noLoss {
 		a.disk = map[host.Name]host.Record{}
 		a.incarnation = a.fleet.store.model.Next()
-		a.killStrays()
-		a.witness, a.booted = newWitness(), -a.fleet.now // its machine was started anew
+		a.witness = newWitness()
+	}
+	if took == lostAll {
+		clear(a.running)
+		a.resident, a.booted = 0, -a.fleet.now
 	}
 	records := make([]host.Record, 0, len(a.disk))
 	for _, name := range sortedNames(a.disk) {
@@ -310,6 +333,7 @@ func (a *agent) restart(wipe bool) {
 	a.host, a.up = host.Restore(a.cfg, a.incarnation, a.clock(), records), true
 	a.fleet.tell("%s is back, incarnation %d", a.id, a.incarnation)
 	a.fleet.checkRestored(a)
+	a.lookOutside()
 	for _, s := range a.host.View().Sandboxes {
 		ref := host.Ref{ID: s.ID, Epoch: s.Epoch}
 		if a.running[ref] == nil || s.Phase != host.Running {
@@ -318,10 +342,30 @@ func (a *agent) restart(wipe bool) {
 	}
 }
 
-// killStrays ends what no ledger knows; finding and charging strays comes with the host's issue.
-func (a *agent) killStrays() {
-	clear(a.running)
-	a.resident = 0
+// lost are the sandboxes that run though their ledger was lost, by the onlooker's book.
+func (a *agent) lost() (all []host.Ref) {
+	for ref := range a.running {
+		if c := a.witness.running(ref.ID); c == nil || c.epoch != ref.Epoch {
+			all = append(all, ref)
+		}
+	}
+	slices.SortFunc(all, func(x, y host.Ref) int { return cmp.Or(cmp.Compare(x.ID, y.ID), cmp.Compare(x.Epoch, y.Epoch)) })
+	return all
+}
+
+// lookOutside tells the host what runs out of gate.
+func (a *agent) lookOutside() {
+	lost := a.lost()
+	if len(lost) == 0 && len(a.host.View().OutOfGate) == 0 {
+		return
+	}
+	strays := make([]host.Stray, 0, len(lost))
+	for _, ref := range lost {
+		p := a.running[ref]
+		p.stubborn = false // it ends when its life is over, whoever counts on it
+		strays = append(strays, host.Stray{ID: ref.ID, Lost: true, Resident: p.resident})
+	}
+	a.step(host.OutOfGate{Strays: strays})
 }
 
 func sortedNames(disk map[host.Name]host.Record) []host.Name {

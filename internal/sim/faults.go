@@ -33,9 +33,13 @@ func (f *Fleet) disturb(e Episode, a *agent, r *replica) func() {
 	case PauseHost:
 		f.pause(&a.doze, e.For)
 	case KillHost:
-		a.kill(e.For, false)
+		a.kill(e.For, noLoss)
 	case WipeHost:
-		a.kill(e.For, true)
+		takes := lostAll
+		if e.Who&0x100 != 0 {
+			takes = lostLedger
+		}
+		a.kill(e.For, takes)
 	case ClockJump:
 		f.jump(e)
 	case Storm:

@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/pool"
@@ -41,6 +44,9 @@ func (f *Fleet) checkPromise(a *agent, e host.Reserve, got host.Answer) {
 	}
 	f.fact(factReserve, e.ID, e.Gen)
 	delete(w.why, e.ID)
+	if a.runsLost(e.ID) {
+		f.violate(boots, "host %s promised %s/%d, of which a sandbox runs there out of gate", a.id, e.ID, e.Gen)
+	}
 	f.checkMayOpen(a, e)
 	f.checkFits(a, e, got)
 	if most := a.clock() + a.cfg.BootWithin; got.Until > most {
@@ -130,6 +136,9 @@ func (f *Fleet) checkRelease(a *agent, e host.Release, got host.Answer) {
 			f.violate(ends, "host %s was told to release %s/%d and says that it is gone, while %d runs", a.id, e.ID, e.Gen, c.epoch)
 		}
 	}
+	if !got.Running && a.runsLost(e.ID) {
+		f.violate(ends, "host %s was told to release %s/%d and says that it is gone, while it runs out of gate", a.id, e.ID, e.Gen)
+	}
 	w.close(a.clock(), e.ID, e.Gen)
 }
 
@@ -182,4 +191,22 @@ func stateOr(s pool.State, other string) string {
 		return other
 	}
 	return string(s)
+}
+
+// runsLost says whether a sandbox of an admission runs though its ledger was lost.
+func (a *agent) runsLost(id string) bool {
+	return slices.ContainsFunc(a.lost(), func(ref host.Ref) bool { return ref.ID == id })
+}
+
+// checkForgotten proves that no slot is given back by a comparison while its sandbox runs where
+// it was placed.
+func (f *Fleet) checkForgotten(a *agent, x finding) {
+	if x.what != admission.EndUnseen && x.what != admission.Unheld {
+		return
+	}
+	for running := range a.running {
+		if running.ID == x.ref.ID && running.Epoch <= x.ref.Epoch {
+			f.violate(whole, "%s/%d is given back as %s, and %d runs on %s", x.ref.ID, x.ref.Epoch, x.what, running.Epoch, a.id)
+		}
+	}
 }

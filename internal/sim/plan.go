@@ -43,7 +43,7 @@ const (
 	KillRep     Kind = "killed replica"     // its passages are gone, its table is empty
 	PauseHost   Kind = "paused agent"       // its sandboxes go on
 	KillHost    Kind = "killed agent"       // comes back with its state
-	WipeHost    Kind = "agent without disk" // comes back without its state
+	WipeHost    Kind = "agent without disk" // comes back without its state; its sandboxes run on, or the whole machine was started anew
 	ClockJump   Kind = "clock jump"         // the store's wall clock, ± 1 h
 	Partition   Kind = "partition"          // one agent from everybody
 	HalfOpen    Kind = "half-open link"     // answers of one agent are lost

@@ -116,6 +116,7 @@ func (r *replica) unexpected(a *agent, ref host.Ref, stateful, running bool) {
 // mend carries out the remedy of a mismatch. Each is guarded by the epoch.
 func (r *replica) mend(a *agent, x finding) {
 	f, ref := r.fleet, x.ref
+	f.checkForgotten(a, x)
 	switch x.what {
 	case admission.Unheld:
 		r.end(a, host.End{ID: ref.ID, Epoch: ref.Epoch, How: host.Lapsed, Reason: "the host does not hold it any more"}, 1)

@@ -59,7 +59,8 @@ import (
 //	kill R before|during DO of KEY   when the key's passage is about to DO, or has just set it going:
 //	                               claim, pick, reserve, settle, reply, keep, move, no-room, leave, release, end, …
 //	restart X
-//	wipe H                         the agent dies and its state file with it
+//	wipe H                         the agent dies, its state file with it, and its sandboxes
+//	forget H                       the agent dies, and its state file with it; its sandboxes run on
 //	pause X T                      it stands still; what it is told waits
 //	partition H | partition R H    nothing passes, either way
 //	deaf R H                       the replica does not hear the host, which hears it
@@ -90,7 +91,7 @@ import (
 //	expect KEY tries N | waited T | yeses N | place N   calls; first call to yes; placements told; line
 //	expect KEY history STATUS...                 of an app
 //	expect order KEY...                          they were admitted in this order
-//	expect H admittable|reserved|reservations|kept|aside|charged|sandboxes|resident|free N   MiB, or how many
+//	expect H admittable|reserved|reservations|kept|aside|charged|sandboxes|outside|resident|free N   MiB, or how many
 //	expect H intake WORD | H moves N             open, pressure, cordoned, draining; times the valve moved
 //	expect pool P busy|waiting|cap N
 //	expect idle                                  every gauge is zero
@@ -186,7 +187,7 @@ func verbs() map[string]func(*wording) act {
 		"host": parseHost, "replica": parseReplica, "at": parseAt, "after": parseAfter,
 		"create": parseCreate, "attempt": parseAttempt, "hang": parseHangUp, "heartbeat": parseHeartbeat,
 		"release": parseRelease, "app": parseApp, "boot": parseBoot, "grow": parseGrow, "end": parseEnd,
-		"kill": parseKill, "restart": parseRestart, "wipe": parseWipe, "pause": parsePause,
+		"kill": parseKill, "restart": parseRestart, "wipe": parseWipe, "forget": parseForget, "pause": parsePause,
 		"partition": parsePartition, "deaf": parseDeaf, "freeze": parseFreeze, "heal": parseHeal,
 		"lose": parseLose, "store": parseStore, "clock": parseClock, "other": parseOther,
 		"flutter": parseFlutter, "stalls": parseStalls, "cordon": parseIntake("cordoned"),

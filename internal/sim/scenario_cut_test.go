@@ -30,6 +30,7 @@ func TestScenarioCutAfterEachEvent(t *testing.T) {
 		"replica dies": "kill r1", "replica stands still": "pause r1 20s", "hosts die": "kill h1 for 5s\nkill h2 for 5s",
 		"hosts stand still": "pause h1 20s\npause h2 20s", "store is away": "store down", "links are cut": "partition h1\npartition h2",
 		"hosts lose their files": "wipe h1\nwipe h2\nafter 1s\nrestart h1\nrestart h2",
+		"hosts forget what runs": "forget h1\nforget h2\nafter 1s\nrestart h1\nrestart h2",
 	}
 	ends := map[string]string{"store is away": "after 5s\nstore up\n", "links are cut": "after 20s\nheal\n"}
 	for name, fault := range faults {

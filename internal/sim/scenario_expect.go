@@ -185,6 +185,7 @@ func gauges() map[string]func(*stage, *agent, *host.View) int64 {
 		"reserved":     func(_ *stage, _ *agent, v *host.View) int64 { return mib(v.Account.Reserved) },
 		"reservations": func(_ *stage, _ *agent, v *host.View) int64 { return int64(v.Reservations) },
 		"sandboxes":    func(_ *stage, _ *agent, v *host.View) int64 { return int64(len(v.Sandboxes)) },
+		"outside":      func(_ *stage, _ *agent, v *host.View) int64 { return int64(len(v.OutOfGate)) },
 		"resident":     func(_ *stage, a *agent, _ *host.View) int64 { return mib(a.resident) },
 		"aside":        func(_ *stage, _ *agent, v *host.View) int64 { return mib(v.Standing.Need) },
 		"kept":         func(_ *stage, _ *agent, v *host.View) int64 { return int64(v.Reopened) },

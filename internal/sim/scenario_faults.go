@@ -97,7 +97,7 @@ func parseKill(w *wording) act {
 	}
 	return func(s *stage) error {
 		if a := s.byID[id]; a != nil {
-			a.kill(away, false)
+			a.kill(away, noLoss)
 			return nil
 		}
 		r, err := s.replica(id)
@@ -131,8 +131,8 @@ func parseRestart(w *wording) act {
 			if a.up {
 				return fmt.Errorf("%s is up", id)
 			}
-			a.restart(s.wiped[id])
-			s.wiped[id] = false
+			a.restart(s.takes[id])
+			delete(s.takes, id)
 			return nil
 		}
 		r, err := s.replica(id)
@@ -147,10 +147,14 @@ func parseRestart(w *wording) act {
 	}
 }
 
-func parseWipe(w *wording) act {
+func parseWipe(w *wording) act { return losing(w, lostAll) }
+
+func parseForget(w *wording) act { return losing(w, lostLedger) }
+
+func losing(w *wording, takes forgets) act {
 	return ofHost(w, func(s *stage, a *agent) {
-		a.kill(forever, true)
-		s.wiped[a.id] = true
+		a.kill(forever, takes)
+		s.takes[a.id] = takes
 	})
 }
 

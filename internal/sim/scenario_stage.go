@@ -19,11 +19,11 @@ type stage struct {
 	keys    map[string]*party // key -> its caller
 	asked   []*party          // in the order of their first calls
 	intakes map[string]*intake
-	wiped   map[string]bool // host id -> its state is lost
-	down    bool            // the store
-	cuts    []*cut          // replicas that will die at a certain moment
-	losses  []*loss         // frames that will be lost
-	faults  []*fault        // transitions that will fail
+	takes   map[string]forgets // host id -> what its agent's end took with it
+	down    bool               // the store
+	cuts    []*cut             // replicas that will die at a certain moment
+	losses  []*loss            // frames that will be lost
+	faults  []*fault           // transitions that will fail
 }
 
 // intake is a host's intake as the onlooker last saw it.
@@ -59,7 +59,7 @@ func (sc Scenario) Play(seed uint64) error {
 }
 
 func (sc Scenario) play(seed uint64) (*stage, error) {
-	s := &stage{keys: map[string]*party{}, intakes: map[string]*intake{}, wiped: map[string]bool{}}
+	s := &stage{keys: map[string]*party{}, intakes: map[string]*intake{}, takes: map[string]forgets{}}
 	s.Fleet = emptyFleet(seed, &s.story)
 	s.tame = true
 	s.net.lost, s.net.doubled = 0, 0

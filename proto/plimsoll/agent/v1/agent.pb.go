@@ -2461,6 +2461,8 @@ type Stray struct {
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Where         string                 `protobuf:"bytes,2,opt,name=where,proto3" json:"where,omitempty"`
 	Pids          []int64                `protobuf:"varint,3,rep,packed,name=pids,proto3" json:"pids,omitempty"`
+	Lost          bool                   `protobuf:"varint,4,opt,name=lost,proto3" json:"lost,omitempty"` // it had a ticket once
+	ResidentBytes int64                  `protobuf:"varint,5,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2514,6 +2516,20 @@ func (x *Stray) GetPids() []int64 {
 		return x.Pids
 	}
 	return nil
+}
+
+func (x *Stray) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
+}
+
+func (x *Stray) GetResidentBytes() int64 {
+	if x != nil {
+		return x.ResidentBytes
+	}
+	return 0
 }
 
 type Deed struct {
@@ -2601,31 +2617,33 @@ func (x *Deed) GetIncarnation() int64 {
 }
 
 type Sandbox struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Epoch         int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Consumer      string                 `protobuf:"bytes,3,opt,name=consumer,proto3" json:"consumer,omitempty"`
-	Key           string                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
-	Tenant        string                 `protobuf:"bytes,5,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Pool          string                 `protobuf:"bytes,6,opt,name=pool,proto3" json:"pool,omitempty"`
-	Class         string                 `protobuf:"bytes,7,opt,name=class,proto3" json:"class,omitempty"`
-	Need          *Need                  `protobuf:"bytes,8,opt,name=need,proto3" json:"need,omitempty"`
-	Phase         string                 `protobuf:"bytes,9,opt,name=phase,proto3" json:"phase,omitempty"`
-	Pid           int64                  `protobuf:"varint,10,opt,name=pid,proto3" json:"pid,omitempty"`
-	PidStart      uint64                 `protobuf:"varint,11,opt,name=pid_start,json=pidStart,proto3" json:"pid_start,omitempty"`
-	Cgroup        string                 `protobuf:"bytes,12,opt,name=cgroup,proto3" json:"cgroup,omitempty"`
-	RedeemedNs    int64                  `protobuf:"varint,13,opt,name=redeemed_ns,json=redeemedNs,proto3" json:"redeemed_ns,omitempty"`
-	Turn          int64                  `protobuf:"varint,14,opt,name=turn,proto3" json:"turn,omitempty"`
-	TrackedNs     int64                  `protobuf:"varint,15,opt,name=tracked_ns,json=trackedNs,proto3" json:"tracked_ns,omitempty"`
-	ResidentBytes int64                  `protobuf:"varint,16,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
-	Settled       bool                   `protobuf:"varint,17,opt,name=settled,proto3" json:"settled,omitempty"`
-	SwappedBytes  int64                  `protobuf:"varint,18,opt,name=swapped_bytes,json=swappedBytes,proto3" json:"swapped_bytes,omitempty"`
-	Stopping      bool                   `protobuf:"varint,19,opt,name=stopping,proto3" json:"stopping,omitempty"`
-	Superseded    bool                   `protobuf:"varint,20,opt,name=superseded,proto3" json:"superseded,omitempty"`
-	ChargeBytes   int64                  `protobuf:"varint,21,opt,name=charge_bytes,json=chargeBytes,proto3" json:"charge_bytes,omitempty"` // of a view
-	Waiver        string                 `protobuf:"bytes,22,opt,name=waiver,proto3" json:"waiver,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Epoch          int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Consumer       string                 `protobuf:"bytes,3,opt,name=consumer,proto3" json:"consumer,omitempty"`
+	Key            string                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	Tenant         string                 `protobuf:"bytes,5,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Pool           string                 `protobuf:"bytes,6,opt,name=pool,proto3" json:"pool,omitempty"`
+	Class          string                 `protobuf:"bytes,7,opt,name=class,proto3" json:"class,omitempty"`
+	Need           *Need                  `protobuf:"bytes,8,opt,name=need,proto3" json:"need,omitempty"`
+	Phase          string                 `protobuf:"bytes,9,opt,name=phase,proto3" json:"phase,omitempty"`
+	Pid            int64                  `protobuf:"varint,10,opt,name=pid,proto3" json:"pid,omitempty"`
+	PidStart       uint64                 `protobuf:"varint,11,opt,name=pid_start,json=pidStart,proto3" json:"pid_start,omitempty"`
+	Cgroup         string                 `protobuf:"bytes,12,opt,name=cgroup,proto3" json:"cgroup,omitempty"`
+	RedeemedNs     int64                  `protobuf:"varint,13,opt,name=redeemed_ns,json=redeemedNs,proto3" json:"redeemed_ns,omitempty"`
+	Turn           int64                  `protobuf:"varint,14,opt,name=turn,proto3" json:"turn,omitempty"`
+	TrackedNs      int64                  `protobuf:"varint,15,opt,name=tracked_ns,json=trackedNs,proto3" json:"tracked_ns,omitempty"`
+	ResidentBytes  int64                  `protobuf:"varint,16,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
+	Settled        bool                   `protobuf:"varint,17,opt,name=settled,proto3" json:"settled,omitempty"`
+	SwappedBytes   int64                  `protobuf:"varint,18,opt,name=swapped_bytes,json=swappedBytes,proto3" json:"swapped_bytes,omitempty"`
+	Stopping       bool                   `protobuf:"varint,19,opt,name=stopping,proto3" json:"stopping,omitempty"`
+	Superseded     bool                   `protobuf:"varint,20,opt,name=superseded,proto3" json:"superseded,omitempty"`
+	ChargeBytes    int64                  `protobuf:"varint,21,opt,name=charge_bytes,json=chargeBytes,proto3" json:"charge_bytes,omitempty"` // of a view
+	Waiver         string                 `protobuf:"bytes,22,opt,name=waiver,proto3" json:"waiver,omitempty"`
+	FileCacheBytes int64                  `protobuf:"varint,23,opt,name=file_cache_bytes,json=fileCacheBytes,proto3" json:"file_cache_bytes,omitempty"`
+	Holds          []*Dimension           `protobuf:"bytes,24,rep,name=holds,proto3" json:"holds,omitempty"` // as measured
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Sandbox) Reset() {
@@ -2812,6 +2830,20 @@ func (x *Sandbox) GetWaiver() string {
 	return ""
 }
 
+func (x *Sandbox) GetFileCacheBytes() int64 {
+	if x != nil {
+		return x.FileCacheBytes
+	}
+	return 0
+}
+
+func (x *Sandbox) GetHolds() []*Dimension {
+	if x != nil {
+		return x.Holds
+	}
+	return nil
+}
+
 // View is a host's arithmetic laid open for people; its verdict is the frame's.
 type View struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -2834,6 +2866,8 @@ type View struct {
 	Shut            string                 `protobuf:"bytes,17,opt,name=shut,proto3" json:"shut,omitempty"`
 	Waived          []*Waived              `protobuf:"bytes,18,rep,name=waived,proto3" json:"waived,omitempty"`
 	Bypass          *Bypass                `protobuf:"bytes,19,opt,name=bypass,proto3" json:"bypass,omitempty"`
+	OutOfGate       []*Stray               `protobuf:"bytes,20,rep,name=out_of_gate,json=outOfGate,proto3" json:"out_of_gate,omitempty"`
+	OutsideBytes    int64                  `protobuf:"varint,21,opt,name=outside_bytes,json=outsideBytes,proto3" json:"outside_bytes,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2999,6 +3033,20 @@ func (x *View) GetBypass() *Bypass {
 		return x.Bypass
 	}
 	return nil
+}
+
+func (x *View) GetOutOfGate() []*Stray {
+	if x != nil {
+		return x.OutOfGate
+	}
+	return nil
+}
+
+func (x *View) GetOutsideBytes() int64 {
+	if x != nil {
+		return x.OutsideBytes
+	}
+	return 0
 }
 
 type Waived struct {
@@ -3764,18 +3812,20 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\brecorded\x18\x06 \x03(\v2\x1b.plimsoll.agent.v1.RecordedR\brecorded\"M\n" +
 	"\bRecorded\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x121\n" +
-	"\x06placed\x18\x02 \x01(\v2\x19.plimsoll.agent.v1.PlacedR\x06placed\"A\n" +
+	"\x06placed\x18\x02 \x01(\v2\x19.plimsoll.agent.v1.PlacedR\x06placed\"|\n" +
 	"\x05Stray\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05where\x18\x02 \x01(\tR\x05where\x12\x12\n" +
-	"\x04pids\x18\x03 \x03(\x03R\x04pids\"\x87\x01\n" +
+	"\x04pids\x18\x03 \x03(\x03R\x04pids\x12\x12\n" +
+	"\x04lost\x18\x04 \x01(\bR\x04lost\x12%\n" +
+	"\x0eresident_bytes\x18\x05 \x01(\x03R\rresidentBytes\"\x87\x01\n" +
 	"\x04Deed\x12\f\n" +
 	"\x01n\x18\x01 \x01(\x03R\x01n\x12\x13\n" +
 	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12\x12\n" +
 	"\x04what\x18\x04 \x01(\tR\x04what\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12 \n" +
-	"\vincarnation\x18\x06 \x01(\x03R\vincarnation\"\xda\x04\n" +
+	"\vincarnation\x18\x06 \x01(\x03R\vincarnation\"\xb8\x05\n" +
 	"\aSandbox\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x1a\n" +
@@ -3803,7 +3853,9 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"superseded\x18\x14 \x01(\bR\n" +
 	"superseded\x12!\n" +
 	"\fcharge_bytes\x18\x15 \x01(\x03R\vchargeBytes\x12\x16\n" +
-	"\x06waiver\x18\x16 \x01(\tR\x06waiver\"\x8b\x06\n" +
+	"\x06waiver\x18\x16 \x01(\tR\x06waiver\x12(\n" +
+	"\x10file_cache_bytes\x18\x17 \x01(\x03R\x0efileCacheBytes\x122\n" +
+	"\x05holds\x18\x18 \x03(\v2\x1c.plimsoll.agent.v1.DimensionR\x05holds\"\xea\x06\n" +
 	"\x04View\x120\n" +
 	"\x06limits\x18\x01 \x03(\v2\x18.plimsoll.agent.v1.LimitR\x06limits\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\tR\abinding\x12\x1d\n" +
@@ -3825,7 +3877,9 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\areading\x18\x10 \x01(\v2\x1a.plimsoll.agent.v1.ReadingR\areading\x12\x12\n" +
 	"\x04shut\x18\x11 \x01(\tR\x04shut\x121\n" +
 	"\x06waived\x18\x12 \x03(\v2\x19.plimsoll.agent.v1.WaivedR\x06waived\x121\n" +
-	"\x06bypass\x18\x13 \x01(\v2\x19.plimsoll.agent.v1.BypassR\x06bypass\".\n" +
+	"\x06bypass\x18\x13 \x01(\v2\x19.plimsoll.agent.v1.BypassR\x06bypass\x128\n" +
+	"\vout_of_gate\x18\x14 \x03(\v2\x18.plimsoll.agent.v1.StrayR\toutOfGate\x12#\n" +
+	"\routside_bytes\x18\x15 \x01(\x03R\foutsideBytes\".\n" +
 	"\x06Waived\x12\x16\n" +
 	"\x06denial\x18\x01 \x01(\tR\x06denial\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"~\n" +
@@ -3990,24 +4044,26 @@ var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	28, // 47: plimsoll.agent.v1.Held.recorded:type_name -> plimsoll.agent.v1.Recorded
 	10, // 48: plimsoll.agent.v1.Recorded.placed:type_name -> plimsoll.agent.v1.Placed
 	19, // 49: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
-	35, // 50: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
-	36, // 51: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
-	31, // 52: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
-	37, // 53: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
-	39, // 54: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
-	33, // 55: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
-	34, // 56: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
-	19, // 57: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
-	22, // 58: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
-	21, // 59: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
-	38, // 60: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
-	0,  // 61: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
-	1,  // 62: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
-	62, // [62:63] is the sub-list for method output_type
-	61, // [61:62] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	21, // 50: plimsoll.agent.v1.Sandbox.holds:type_name -> plimsoll.agent.v1.Dimension
+	35, // 51: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
+	36, // 52: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
+	31, // 53: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
+	37, // 54: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
+	39, // 55: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
+	33, // 56: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
+	34, // 57: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
+	29, // 58: plimsoll.agent.v1.View.out_of_gate:type_name -> plimsoll.agent.v1.Stray
+	19, // 59: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
+	22, // 60: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
+	21, // 61: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
+	38, // 62: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
+	0,  // 63: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
+	1,  // 64: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
+	64, // [64:65] is the sub-list for method output_type
+	63, // [63:64] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_plimsoll_agent_v1_agent_proto_init() }
