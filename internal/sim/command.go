@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/plimsoll-project/plimsoll/internal/density"
 )
 
 // failure is an error with its exit status.
@@ -40,14 +42,17 @@ func Command() *cobra.Command {
 
 One seed is one history, on every machine: replicas, agents, a store and callers, with
 lost and late frames, kills, pauses, partitions and failing writes. The invariants of
-ARCHITECTURE.md are checked as it happens; exit status 1 says that one did not hold.`,
+ARCHITECTURE.md are checked as it happens; exit status 1 says that one did not hold.
+
+density plays a host alone, full of sandboxes, and counts how many each policy holds.`,
 		Example: `  plimsoll sim faults --seeds 1000
   plimsoll sim faults --seeds 200 --hosts 100 --replicas 4 -o json
   plimsoll sim replay 42
-  plimsoll sim scenario scenarios/01_twenty_at_once.txt`,
+  plimsoll sim scenario scenarios/01_twenty_at_once.txt
+  plimsoll sim density`,
 		Args: cobra.NoArgs,
 	}
-	c.AddCommand(faultsCommand(), replayCommand(), scenarioCommand())
+	c.AddCommand(faultsCommand(), replayCommand(), scenarioCommand(), density.Command())
 	return c
 }
 

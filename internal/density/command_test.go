@@ -1,0 +1,110 @@
+package density
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// command runs plimsoll sim density with these words.
+func command(words ...string) (string, error) {
+	c := Command()
+	var out bytes.Buffer
+	c.SetOut(&out)
+	c.SetErr(&bytes.Buffer{})
+	c.SetArgs(words)
+	c.SilenceUsage, c.SilenceErrors = true, true
+	err := c.Execute()
+	return out.String(), err
+}
+
+// files writes two CSVs with n runs of 100 s, all at so many MiB.
+func files(t *testing.T, n int, mib float64) (runs, memory string) {
+	var r, m strings.Builder
+	r.WriteString("run,lifetime_ms,peak_mib\n")
+	m.WriteString("run,t_ms,resident_mib\n")
+	for i := range n {
+		fmt.Fprintf(&r, "%d,100000,%g\n", i, mib)
+		for s := range 100 {
+			fmt.Fprintf(&m, "%d,%d,%g\n", i, s*1000, mib)
+		}
+	}
+	return write(t, "runs.csv", r.String()), write(t, "memory.csv", m.String())
+}
+
+// A table from files: learned from others' 200 MiB, 31,129 MiB hold 155; of the 7 by
+// committed accounting nobody can say anything else.
+func TestCommand(t *testing.T) {
+	runs, memory := files(t, 3, 150)
+	trainRuns, trainMemory := files(t, 40, 200)
+	out, err := command("--runs", runs, "--memory", memory, "--train-runs", trainRuns, "--train-memory", trainMemory,
+		"--seconds", "4000", "--cohorts", "1,32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"committed", "essay", "learned", "155.0", " 7.0", "learned from 40 runs, judged by 3 others: reserve 200 MiB"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+}
+
+func TestHelpHasExamples(t *testing.T) {
+	out, err := command("--help")
+	if err != nil || !strings.Contains(out, "--train-runs old.csv") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestMistakesOfTheCommand(t *testing.T) {
+	for words, want := range map[string]string{
+		"--runs a.csv":                         "--runs and --memory go together",
+		"--train-runs a.csv --train-memory b":  "--train-runs: say with --runs",
+		"--train-memory b":                     "--train-runs and --train-memory go together",
+		"--cohorts 0":                          "--cohorts 0: a batch has",
+		"--seconds 0":                          "--seconds 0",
+		"--jobs 0":                             "--jobs 0",
+		"--host-mb -1":                         "--host-mb -1",
+		"--runs none.csv --memory none.csv":    "none.csv",
+		"--configured-mb 0":                    "--configured-mb 0",
+		"--runs a.csv --memory b --train-runs": "train-runs",
+	} {
+		if _, err := command(strings.Fields(words)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", words, err, want)
+		}
+	}
+}
+
+// One run cannot be both learned from and judged.
+func TestOneRunCannotBeParted(t *testing.T) {
+	runs, memory := files(t, 1, 150)
+	if _, err := command("--runs", runs, "--memory", memory); err == nil || !strings.Contains(err.Error(), "give --train-runs") {
+		t.Error(err)
+	}
+}
+
+// Row 8 on the real runs, where they lie beside the project (PLIMSOLL_TRACES says where else);
+// fewer seconds than the command plays by default.
+func TestRealRuns(t *testing.T) {
+	folder := os.Getenv("PLIMSOLL_TRACES")
+	if folder == "" {
+		folder = filepath.Join("..", "..", "..", "shared", "traces")
+	}
+	o := DefaultOptions()
+	o.Runs, o.Memory = filepath.Join(folder, "agent_runs.csv"), filepath.Join(folder, "agent_memory.csv")
+	if _, err := os.Stat(o.Runs); err != nil {
+		t.Skipf("the real runs are not here: %v", err)
+	}
+	o.Seconds, o.Jobs, o.Renew = 36_000, 2, time.Hour
+	r := result(t, o)
+	for _, p := range r.Policies {
+		t.Logf("%s: %+v", p.Policy, p.Figures)
+		if p.Policy == learnedPolicy && (p.PerHost < 100 || p.OverPhysical != 0) {
+			t.Errorf("learned: %+v", p.Figures)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package density
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+)
+
+// policy is a way to charge a stateless sandbox.
+type policy struct {
+	name string
+	mode gate.Mode
+	rule func(train []Run, configured gate.Bytes) gate.ReserveRule
+}
+
+const learnedPolicy = "learned"
+
+// policiesOf lists the policies that are compared.
+func policiesOf(o Options) []policy {
+	all := []policy{
+		{"committed", gate.Committed, byDefault},
+		{"essay", gate.WorkingSet, untilSettled},
+		{learnedPolicy, gate.WorkingSet, learnedRule},
+	}
+	if o.Candidates {
+		all = append(all, candidates()...)
+	}
+	return all
+}
+
+func byDefault([]Run, gate.Bytes) gate.ReserveRule { return gate.DefaultReserveRule() }
+
+// untilSettled is the essay's rule: the reserve stands until the sandbox has been seen.
+func untilSettled([]Run, gate.Bytes) gate.ReserveRule {
+	rule := gate.DefaultReserveRule()
+	rule.Until = gate.UntilSettled
+	return rule
+}
+
+func learnedRule(train []Run, configured gate.Bytes) gate.ReserveRule {
+	return gate.ReserveRule{Floor: taught(train).Reserve(configured)}
+}
+
+// candidates are the other ways to learn a reserve that docs/adr/0018 weighs.
+func candidates() []policy {
+	all := []policy{{"prior, for life", gate.WorkingSet, byDefault}}
+	for _, permille := range []int64{300, 350, 400, 450, 500, 600, 750} {
+		all = append(all, policy{
+			fmt.Sprintf("peaks, p%d", permille/10), gate.WorkingSet,
+			func(train []Run, configured gate.Bytes) gate.ReserveRule {
+				return gate.ReserveRule{Floor: taught(train).PeakOf(permille, configured)}
+			},
+		})
+	}
+	for _, s := range []float64{0.001, 0.002, 0.004} {
+		all = append(all,
+			policy{fmt.Sprintf("bandwidth, s %g/MiB, 1 s", s), gate.WorkingSet, bandwidthRule(s, func([]Run) float64 { return 1 })},
+			policy{fmt.Sprintf("bandwidth, s %g/MiB, 1 run", s), gate.WorkingSet, bandwidthRule(s, meanLife)},
+		)
+	}
+	return all
+}
+
+// bandwidthRule is the effective bandwidth α(s) = ln E[e^{sX}] / s of what is resident in a
+// second of a run, with some seconds more at the configured size.
+func bandwidthRule(s float64, more func([]Run) float64) func([]Run, gate.Bytes) gate.ReserveRule {
+	return func(train []Run, configured gate.Bytes) gate.ReserveRule {
+		extra := more(train)
+		sum, n := extra*math.Exp(s*inMiB(configured)), extra
+		for i := range train {
+			for _, b := range train[i].Resident {
+				sum += math.Exp(s * inMiB(b))
+				n++
+			}
+		}
+		return gate.ReserveRule{Floor: gate.Bytes(math.Log(sum/n) / s * float64(gate.MiB))}
+	}
+}
+
+func inMiB(b gate.Bytes) float64 { return float64(b) / float64(gate.MiB) }
+
+func meanLife(runs []Run) float64 {
+	n := 0
+	for i := range runs {
+		n += len(runs[i].Resident)
+	}
+	return float64(n) / float64(len(runs))
+}
