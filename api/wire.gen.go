@@ -325,6 +325,33 @@ func (e Quarantine) Valid() bool {
 	}
 }
 
+// Defines values for ReserveState.
+const (
+	ReserveStateBroken   ReserveState = "broken"
+	ReserveStateFixed    ReserveState = "fixed"
+	ReserveStateLearned  ReserveState = "learned"
+	ReserveStatePrior    ReserveState = "prior"
+	ReserveStateStateful ReserveState = "stateful"
+)
+
+// Valid indicates whether the value is a known member of the ReserveState enum.
+func (e ReserveState) Valid() bool {
+	switch e {
+	case ReserveStateBroken:
+		return true
+	case ReserveStateFixed:
+		return true
+	case ReserveStateLearned:
+		return true
+	case ReserveStatePrior:
+		return true
+	case ReserveStateStateful:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Role.
 const (
 	RoleAdmin     Role = "admin"
@@ -791,6 +818,29 @@ type CapInForce struct {
 // ChargeMode What a stateless sandbox is charged on its host: `working-set` what is resident, and at least its
 // reserve; `committed` what was configured. Stateful ones are always charged what was configured.
 type ChargeMode string
+
+// ClassList defines model for ClassList.
+type ClassList struct {
+	Classes []ClassStanding `json:"classes"`
+
+	// Hosts How many hosts were counted: those that this replica hears, and places on.
+	Hosts int64 `json:"hosts"`
+
+	// PromisableMB What they could promise in all if they held nothing, MiB.
+	PromisableMB int64 `json:"promisable_mb"`
+}
+
+// ClassStanding defines model for ClassStanding.
+type ClassStanding struct {
+	// MemoryMB What a request gets that names no size, MiB.
+	MemoryMB int64  `json:"memory_mb"`
+	Name     string `json:"name"`
+	Pool     string `json:"pool"`
+	Stateful bool   `json:"stateful"`
+
+	// Templates By name; the class's own is among them though it never ran.
+	Templates []TemplateStanding `json:"templates"`
+}
 
 // ComparedDecision defines model for ComparedDecision.
 type ComparedDecision struct {
@@ -1831,6 +1881,12 @@ type ReplicaList struct {
 	Replicas []Replica `json:"replicas"`
 }
 
+// ReserveState What is reserved of a stateless sandbox on a host of mode working-set. `learned`: what runs of its
+// template have shown. `prior`: the class's rule, until enough runs were seen. `broken`: the rule again,
+// because runs peaked higher than was predicted. `fixed`: the rule, since the class says so. Of
+// `stateful` ones it is what was configured.
+type ReserveState string
+
 // Role `consumer` asks for itself; `operator` sees and releases everybody's, and sets caps for a while;
 // `admin` changes the configuration. Each includes those before it. `substrate` redeems the tickets
 // of its audiences; only `admin` includes it.
@@ -1975,6 +2031,63 @@ type Starts struct {
 	Waiting int64 `json:"waiting"`
 }
 
+// TemplateStanding defines model for TemplateStanding.
+type TemplateStanding struct {
+	// BrokeAt When its runs last broke a prediction.
+	BrokeAt *time.Time `json:"broke_at,omitempty"`
+
+	// ConfiguredMB The largest configured size that ran, MiB; before any ran, the class's.
+	ConfiguredMB int64 `json:"configured_mb"`
+
+	// Counted Of them
+	Counted int64 `json:"counted"`
+
+	// Enough With so many of them something is learned.
+	Enough int64 `json:"enough"`
+
+	// Judged How many runs ended under a learned reserve.
+	Judged int64 `json:"judged"`
+
+	// LearnedMB What runs have shown, MiB; in force where the state is learned.
+	LearnedMB *int64 `json:"learned_mb,omitempty"`
+
+	// MeanMB Resident on average, MiB.
+	MeanMB *int64 `json:"mean_mb,omitempty"`
+
+	// Predicted Part of the runs that was predicted to peak above the learned reserve.
+	Predicted *float64 `json:"predicted,omitempty"`
+
+	// PriorMB What the class's rule reserves of that size, MiB.
+	PriorMB int64 `json:"prior_mb"`
+
+	// RanAt When something new was seen of it.
+	RanAt *time.Time `json:"ran_at,omitempty"`
+
+	// ReserveMB What is reserved of the next one, MiB.
+	ReserveMB int64 `json:"reserve_mb"`
+
+	// ResidentRatio Resident ÷ configured memory, over all the time that they ran.
+	ResidentRatio *float64 `json:"resident_ratio,omitempty"`
+
+	// Runs Runs that ended
+	Runs int64 `json:"runs"`
+
+	// Seen Part of the runs under a learned reserve that did.
+	Seen *float64 `json:"seen,omitempty"`
+
+	// State What is reserved of a stateless sandbox on a host of mode working-set. `learned`: what runs of its
+	// template have shown. `prior`: the class's rule, until enough runs were seen. `broken`: the rule again,
+	// because runs peaked higher than was predicted. `fixed`: the rule, since the class says so. Of
+	// `stateful` ones it is what was configured.
+	State    ReserveState `json:"state"`
+	Template string       `json:"template"`
+
+	// WouldAdmit How many sandboxes of a template, of its largest configured size that ran, the hosts would hold if
+	// they held nothing else: each counted for its charge, which is its mean resident memory where that
+	// is more than the rule says.
+	WouldAdmit WouldAdmit `json:"would_admit"`
+}
+
 // TicketReason Why a ticket was rejected: there was none, it is none of ours (`malformed`, `forged`), it is over
 // (`expired`), it is for another audience (`other_host`) or another admission (`other_key`), or its
 // admission was placed anew (`superseded`), has ended (`released`) or was booted with it already
@@ -2060,6 +2173,20 @@ type Waiting struct {
 
 // WaitingFor What a waiter lacks: a `slot` of its pool, a `host` with room, or its tenant's `quota`.
 type WaitingFor string
+
+// WouldAdmit How many sandboxes of a template, of its largest configured size that ran, the hosts would hold if
+// they held nothing else: each counted for its charge, which is its mean resident memory where that
+// is more than the rule says.
+type WouldAdmit struct {
+	// Committed Each for what it is configured with.
+	Committed int64 `json:"committed"`
+
+	// Essay Each for what the class's rule reserves.
+	Essay int64 `json:"essay"`
+
+	// Learned Each for what runs have shown; absent until enough were seen.
+	Learned *int64 `json:"learned,omitempty"`
+}
 
 // WouldRefuse Reason -> how often it was only counted: by a host since its agent started, of a pool by this
 // replica since it did.

@@ -56,6 +56,11 @@ func (c *Client) Admissions(ctx context.Context, only api.ListAdmissionsParams) 
 	return get[api.AdmissionList](ctx, c, "/v1/admissions", query)
 }
 
+// Classes lists the classes with what was learned of their templates.
+func (c *Client) Classes(ctx context.Context) (*api.ClassList, error) {
+	return get[api.ClassList](ctx, c, "/v1/classes", nil)
+}
+
 // Hosts lists the hosts with what each may still promise.
 func (c *Client) Hosts(ctx context.Context) (*api.HostList, error) {
 	return get[api.HostList](ctx, c, "/v1/hosts", nil)

@@ -49,6 +49,7 @@ type ReserveRule struct {
 	Floor       Bytes         // reserve_floor; 512 MiB
 	Until       ReserveUntil  // how long it stands
 	SettleAfter time.Duration // for UntilSettled; 10 s
+	Learned     Bytes         // what runs of its template have shown; zero: nothing yet, and the two above hold
 }
 
 // DefaultReserveRule is the essay's: a quarter, or 512 MiB, whichever is larger.
@@ -114,7 +115,7 @@ func (a *Ask) Fault() string {
 		return "memory"
 	case a.CPUMilli < 0 || a.CPUMilli > maxCPUMilli:
 		return "cpu"
-	case a.Rule.Permille < 0 || a.Rule.Floor < 0:
+	case a.Rule.Permille < 0 || a.Rule.Floor < 0 || a.Rule.Learned < 0:
 		return "reserve"
 	}
 	for i, d := range a.Dims {
@@ -126,13 +127,17 @@ func (a *Ask) Fault() string {
 }
 
 // Reserve is what an ask is charged at least: configured for the stateful and on a
-// committed host, else max(fraction × configured, floor), never above configured.
+// committed host, else what was learned, and until then max(fraction × configured, floor);
+// never above configured.
 func Reserve(a Ask, m Mode) Bytes { return a.ReserveOn(m) }
 
 // ReserveOn is Reserve where an ask is at hand and need not be copied.
 func (a *Ask) ReserveOn(m Mode) Bytes {
 	if a.Stateful || m == Committed {
 		return a.Memory
+	}
+	if a.Rule.Learned > 0 {
+		return min(a.Rule.Learned, a.Memory)
 	}
 	return min(max(a.Memory.Permille(a.Rule.Permille), a.Rule.Floor), a.Memory)
 }

@@ -68,8 +68,12 @@ func TestEssayHeartbeat(t *testing.T) {
 // was configured. Trap 2 and T13: a committed host charges in full where it checks in
 // full, and the host's rule is the only one there is: no replica has a ratio to apply.
 func TestReserve(t *testing.T) {
-	learned := ask(4 * gate.GiB)
-	learned.Rule = gate.ReserveRule{Floor: 700 * gate.MiB}
+	floor := ask(4 * gate.GiB)
+	floor.Rule = gate.ReserveRule{Floor: 700 * gate.MiB}
+	learned := func(a gate.Ask, b gate.Bytes) gate.Ask {
+		a.Rule.Learned = b
+		return a
+	}
 	twice := ask(gate.GiB)
 	twice.Rule.Permille = 2000
 	for _, c := range []struct {
@@ -83,7 +87,12 @@ func TestReserve(t *testing.T) {
 		{"the floor meets the quarter", ask(2 * gate.GiB), gate.WorkingSet, 512 * gate.MiB},
 		{"never above configured", ask(128 * gate.MiB), gate.WorkingSet, 128 * gate.MiB},
 		{"no fraction above configured", twice, gate.WorkingSet, gate.GiB},
-		{"learned, a floor without a fraction", learned, gate.WorkingSet, 700 * gate.MiB},
+		{"a floor without a fraction", floor, gate.WorkingSet, 700 * gate.MiB},
+		{"learned, below the floor", learned(ask(4*gate.GiB), 300*gate.MiB), gate.WorkingSet, 300 * gate.MiB},
+		{"learned, above the quarter", learned(ask(4*gate.GiB), 3*gate.GiB), gate.WorkingSet, 3 * gate.GiB},
+		{"learned, never above configured", learned(ask(gate.GiB), 3*gate.GiB), gate.WorkingSet, gate.GiB},
+		{"learned, and stateful", learned(stateful(4*gate.GiB), gate.MiB), gate.WorkingSet, 4 * gate.GiB},
+		{"learned, on a committed host", learned(ask(4*gate.GiB), gate.MiB), gate.Committed, 4 * gate.GiB},
 		{"stateful", stateful(4 * gate.GiB), gate.WorkingSet, 4 * gate.GiB},
 		{"committed host", ask(4 * gate.GiB), gate.Committed, 4 * gate.GiB},
 		{"hugepages only", ask(0), gate.WorkingSet, 0},
@@ -142,6 +151,7 @@ func TestAbsurdAsks(t *testing.T) {
 		{"giant cpu", gate.Ask{CPUMilli: math.MaxInt64}, "cpu"},
 		{"negative fraction", gate.Ask{Rule: gate.ReserveRule{Permille: -1}}, "reserve"},
 		{"negative floor", gate.Ask{Rule: gate.ReserveRule{Floor: -1}}, "reserve"},
+		{"negative learned", gate.Ask{Rule: gate.ReserveRule{Learned: -1}}, "reserve"},
 		{"negative dimension", gate.Ask{Dims: []gate.Dim{{"disk", -1}}}, "disk"},
 		{"a dimension twice", gate.Ask{Dims: []gate.Dim{{"disk", 1}, {"disk", 1}}}, "disk"},
 		{"unsorted", gate.Ask{Dims: []gate.Dim{{"gpu", 1}, {"disk", 1}}}, "disk"},

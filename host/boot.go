@@ -142,6 +142,7 @@ func (h *Host) done(e Done) {
 		end.Unbooted = s.Phase == Starting && !s.Stopping && !e.Evicted && h.now-s.Redeemed <= failsWithin
 		h.end(end)
 	}
+	h.ran(s)
 	h.recordGone(s)
 	h.discharge(s)
 	if kept { // written down after what ended was: a torn record never has both

@@ -73,6 +73,7 @@ func (h *Host) see(s *Sandbox, r Resident) {
 		s.Holds = r.Dims
 		h.countDims(s, +1)
 	}
+	h.watch(s, r.Bytes)
 }
 
 func (h *Host) settled(s *Sandbox) bool {

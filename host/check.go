@@ -29,7 +29,7 @@ func (h *Host) CheckInvariants() error {
 			return fmt.Errorf("sandbox %s: phase %s, in line %v", id, s.Phase, inLine)
 		}
 	}
-	return errors.Join(h.checkReopened(), h.checkStanding(), h.checkLine(), h.checkWaivers())
+	return errors.Join(h.checkReopened(), h.checkStanding(), h.checkLine(), h.checkWaivers(), h.checkSeen())
 }
 
 // checkStanding proves that what is set aside is for one waiter that is present and has
@@ -135,6 +135,21 @@ func (h *Host) checkSums() error {
 	}
 	if outside != h.outside {
 		return fmt.Errorf("host says that what runs out of gate holds %s, it holds %s", h.outside, outside)
+	}
+	return nil
+}
+
+// checkSeen proves that what is noted of templates is bounded, whatever requests name.
+func (h *Host) checkSeen() error {
+	of := map[string]int{} // class -> its templates
+	for id, t := range h.seen {
+		of[id.class]++
+		if t.Class != id.class || t.Template != id.template {
+			return fmt.Errorf("what is noted of template %s of class %s is under another name", t.Template, t.Class)
+		}
+		if of[id.class] > templatesOfClass || len(h.seen) > templatesInAll {
+			return fmt.Errorf("%d templates are noted, %d of class %s", len(h.seen), of[id.class], id.class)
+		}
 	}
 	return nil
 }

@@ -89,6 +89,7 @@ type Sandbox struct {
 	Tracked  Instant
 	Usage    gate.Usage
 	Swapped  gate.Bytes
+	Peak     gate.Bytes // the most that a sample saw it hold
 
 	FileCache gate.Bytes // charged to it by the kernel, which can drop it
 	Holds     []gate.Dim // of declared dimensions, as measured
@@ -97,7 +98,9 @@ type Sandbox struct {
 	Superseded bool   // a higher generation was asked for here: its end is for good
 	Waiver     Waiver // what let it in without a reservation; "" for its ticket
 
-	unresident gate.Bytes // (charge − resident)⁺, as summed
+	unresident  gate.Bytes // (charge − resident)⁺, as summed
+	peakWritten gate.Bytes // what is on disk of its peak
+	sampled     Instant    // until when samples speak for it; zero: there was none
 }
 
 // End is how a sandbox or a reservation ended. It is told until a replica has written it.
@@ -164,6 +167,8 @@ type Host struct {
 	ordered Enforcement      // by an operator: Enforce, for no order, or Shadow
 	waived  map[Denial]int64 // denial -> how often it was only told, in this life of the agent
 
+	seen map[templateID]*seen // what runs of each template showed
+
 	left        []gate.Dim // of each declared dimension, as the last verdict has it
 	published   Verdict
 	publishedAt Instant
@@ -187,6 +192,7 @@ func New(cfg Config, incarnation int64) *Host {
 		sandboxes: map[string]*Sandbox{}, ends: map[Ref]End{},
 		deeds: map[int64]Deed{}, waived: map[Denial]int64{}, counted: map[string]bool{},
 		dims: make([]int64, len(cfg.Dims)), holds: make([]int64, len(cfg.Dims)),
+		seen: map[templateID]*seen{},
 		valve: pressure.NewValve(cfg.Marks), intake: IntakeOpen,
 		publishedAt: -heartbeat,
 	}

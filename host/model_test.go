@@ -478,12 +478,15 @@ func (m *model) residents() (n int64) {
 	return n
 }
 
-// reserveOf is the design's sentence: configured where it must be, else the larger of a
-// fraction and a floor, never above configured, in whole MiB.
+// reserveOf is the design's sentence: configured where it must be, else what was
+// learned, else the larger of a fraction and a floor, never above configured, in whole MiB.
 func (m *model) reserveOf(a gate.Ask) int64 {
 	n := int64(a.Memory) * a.Rule.Permille / 1000
 	if n < int64(a.Rule.Floor) {
 		n = int64(a.Rule.Floor)
+	}
+	if a.Rule.Learned != 0 {
+		n = int64(a.Rule.Learned)
 	}
 	if n > int64(a.Memory) || a.Stateful || m.cfg.Mode == gate.Committed {
 		n = int64(a.Memory)

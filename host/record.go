@@ -21,6 +21,7 @@ const (
 	RecordEnforcement RecordKind = "enforcement" // likewise
 	RecordBypass      RecordKind = "bypass"      // likewise
 	RecordDeed        RecordKind = "deed"        // its epoch is its number
+	RecordSeen        RecordKind = "seen"        // its id is class and template
 )
 
 // Record is what must survive the agent: a restarted one boots nothing twice, re-opens
@@ -37,15 +38,16 @@ type Record struct {
 	Reopened bool         `json:"reopened,omitempty"`
 	Ask      gate.Ask     `json:"ask,omitzero"`
 
-	Identity   Identity `json:"identity,omitzero"` // of a sandbox, and of a reservation that no store knows
-	Phase      Phase    `json:"phase,omitempty"`   // of a sandbox
-	Process    Process  `json:"process,omitzero"`
-	Redeemed   Instant  `json:"redeemed,omitempty"`
-	Turn       int64    `json:"turn,omitempty"`
-	Tracked    Instant  `json:"tracked,omitempty"`
-	Stopping   bool     `json:"stopping,omitempty"`
-	Superseded bool     `json:"superseded,omitempty"`
-	Waiver     Waiver   `json:"waiver,omitempty"`
+	Identity   Identity   `json:"identity,omitzero"` // of a sandbox, and of a reservation that no store knows
+	Phase      Phase      `json:"phase,omitempty"`   // of a sandbox
+	Process    Process    `json:"process,omitzero"`
+	Redeemed   Instant    `json:"redeemed,omitempty"`
+	Turn       int64      `json:"turn,omitempty"`
+	Tracked    Instant    `json:"tracked,omitempty"`
+	Stopping   bool       `json:"stopping,omitempty"`
+	Superseded bool       `json:"superseded,omitempty"`
+	Waiver     Waiver     `json:"waiver,omitempty"`
+	Peak       gate.Bytes `json:"peak,omitempty"`
 
 	How      Outcome `json:"how,omitempty"` // of an end
 	Reason   string  `json:"reason,omitempty"`
@@ -55,6 +57,8 @@ type Record struct {
 	Enforcement Enforcement `json:"enforcement,omitempty"`
 	Bypass      Bypass      `json:"bypass,omitzero"`
 	Deed        Deed        `json:"deed,omitzero"`
+
+	Seen *Noted `json:"seen,omitempty"` // of a template; nobody changes it any more
 }
 
 // Name is what a later record of the same thing has in common with this one.
@@ -90,13 +94,16 @@ func entryRecord(e ledger.Entry) Record {
 	}
 }
 
-func (h *Host) recordSandbox(s *Sandbox) { h.record(sandboxRecord(s)) }
+func (h *Host) recordSandbox(s *Sandbox) {
+	s.peakWritten = s.Peak
+	h.record(sandboxRecord(s))
+}
 
 func sandboxRecord(s *Sandbox) Record {
 	return Record{
 		Kind: RecordSandbox, ID: s.ID, Epoch: s.Epoch, Ask: s.Ask, Identity: s.Identity, Phase: s.Phase,
 		Process: s.Process, Redeemed: s.Redeemed, Turn: s.Turn, Tracked: s.Tracked, Stopping: s.Stopping, Superseded: s.Superseded,
-		Waiver: s.Waiver,
+		Waiver: s.Waiver, Peak: s.peakWritten,
 	}
 }
 
@@ -117,6 +124,11 @@ func (h *Host) Records() []Record {
 	}
 	for _, e := range h.ends {
 		out = append(out, endRecord(e))
+	}
+	for _, t := range h.seen {
+		if t.disk != nil {
+			out = append(out, seenRecord(t.disk, false))
+		}
 	}
 	out = append(out, h.orders()...)
 	slices.SortFunc(out, func(a, b Record) int {
@@ -176,6 +188,8 @@ func (h *Host) adopt(r Record) {
 		h.adoptSandbox(r)
 	case r.Kind == RecordEnd:
 		h.ends[Ref{r.ID, r.Epoch}] = End{ID: r.ID, Epoch: r.Epoch, How: r.How, Reason: r.Reason, Unbooted: r.Unbooted}
+	case r.Kind == RecordSeen:
+		h.adoptSeen(r)
 	case r.Kind == RecordIntake:
 		h.intake = r.Intake
 	case r.Kind == RecordEnforcement:
@@ -193,7 +207,7 @@ func (h *Host) adoptSandbox(r Record) {
 	h.charge(&Sandbox{
 		ID: r.ID, Epoch: r.Epoch, Identity: r.Identity, Ask: r.Ask, Phase: r.Phase, Process: r.Process,
 		Redeemed: r.Redeemed, Turn: r.Turn, Tracked: r.Tracked, Stopping: r.Stopping, Superseded: r.Superseded,
-		Waiver: r.Waiver,
+		Waiver: r.Waiver, Peak: r.Peak, peakWritten: r.Peak,
 	})
 	h.turn = max(h.turn, r.Turn)
 	if r.Phase == InLine {

@@ -61,6 +61,9 @@ func (s *session) do(command string) string {
 		r.h = r.restore()
 		l.Verb = "tick"
 	}
+	if l.Verb == "lore" {
+		return s.lore(s.number(l, "after", 0))
+	}
 	fx := r.step(s.event(l))
 	effects(&out, l.Verb, fx)
 	s.state(&out)
@@ -147,6 +150,7 @@ func (s *session) ask(l transcript.Line) gate.Ask {
 		a.Rule.Until = gate.UntilSettled
 	}
 	a.Dims, a.Labels = s.dims(l.Set["dims"]), labels(l.Set["labels"])
+	a.Template, a.Rule.Learned = l.Set["template"], gate.FromMiB(s.number(l, "learned", 0))
 	return a
 }
 
@@ -159,6 +163,25 @@ func (s *session) outside(l transcript.Line) host.OutOfGate {
 		ev.Strays = append(ev.Strays, host.Stray{ID: id, Lost: lost, Resident: gate.FromMiB(s.parse(mib))})
 	}
 	return ev
+}
+
+// lore is what the host tells of runs.
+func (s *session) lore(after int64) string {
+	var out strings.Builder
+	l := s.rig.h.Lore(after)
+	for i := range l.Seen {
+		n := &l.Seen[i]
+		fmt.Fprintf(&out, "template %q at %d: %d runs of up to %s, half of them above %s; %d s, on average %s of %s\n", n.Template, n.Sequence,
+			n.Runs.N(), n.Size, n.Runs.PeakOf(500, gate.PiB), n.Runs.Seconds(), per(n.Held, n.Runs.Seconds()), per(n.Committed, n.Runs.Seconds()))
+	}
+	return out.String()
+}
+
+func per(b gate.Bytes, seconds int64) gate.Bytes {
+	if seconds == 0 {
+		return 0
+	}
+	return b / gate.Bytes(seconds)
 }
 
 // sample reads "a:100" as sandbox a seen at 100 MiB; used= is kept until it is said again.

@@ -23,7 +23,7 @@ type Ask struct {
 	Priority   int               `json:"priority,omitempty"`     // higher is kept longer when memory runs out
 	Labels     map[string]string `json:"labels,omitempty"`       // this host must carry them
 	Dims       map[string]int64  `json:"dims,omitempty"`         // and have so much left of each
-	Reserve    *ReserveRule      `json:"reserve_rule,omitempty"` // default: a quarter, at least 512 MiB, for life
+	Reserve    *ReserveRule      `json:"reserve_rule,omitempty"` // default: what 30 runs of the template showed here; before, a quarter, at least 512 MiB, for life
 }
 
 // ReserveRule says how much a stateless sandbox is charged at least, and for how long. What

@@ -350,6 +350,15 @@ func (a *Agent) Holding(ctx context.Context) (host.Held, error) {
 	return held, nil
 }
 
+// Lore is what the host saw of runs since a step of that sequence.
+func (a *Agent) Lore(ctx context.Context, after int64) (host.Lore, error) {
+	var l host.Lore
+	if err := a.Look(ctx, func(h *host.Host) { l = h.Lore(after) }); err != nil {
+		return host.Lore{}, err
+	}
+	return l, nil
+}
+
 // Holds says what the host has of a placement now.
 func (a *Agent) Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error) {
 	var r, u bool

@@ -57,6 +57,12 @@ func (s *seam) reserve(ctx context.Context, in *boot.Ask) {
 		return
 	}
 	a := s.agent
+	if in.Reserve == nil && !ask.Stateful {
+		if err := a.Look(ctx, func(h *host.Host) { ask.Rule.Learned = h.Learned(&ask) }); err != nil {
+			s.refuse(api.Refuse(api.Unavailable, "%s", err))
+			return
+		}
+	}
 	ref := host.Ref{ID: host.LocalPrefix + strings.ToLower(rand.Text()), Epoch: 1}
 	until := a.clock() + a.cfg.Host.BootWithin
 	answer, err := a.Do(ctx, host.Reserve{ID: ref.ID, Gen: ref.Epoch, Ask: ask, Until: until, Incarnation: a.life})

@@ -31,6 +31,7 @@ func appendRecord(b []byte, r *host.Record) []byte {
 	b = jsontext.Yes(b, `,"stopping":`, r.Stopping)
 	b = jsontext.Yes(b, `,"superseded":`, r.Superseded)
 	b = jsontext.Words(b, `,"waiver":`, string(r.Waiver))
+	b = jsontext.Number(b, `,"peak":`, int64(r.Peak))
 	b = jsontext.Words(b, `,"how":`, string(r.How))
 	b = jsontext.Words(b, `,"reason":`, r.Reason)
 	b = jsontext.Yes(b, `,"unbooted":`, r.Unbooted)
@@ -38,6 +39,9 @@ func appendRecord(b []byte, r *host.Record) []byte {
 	b = jsontext.Number(b, `,"enforcement":`, int64(r.Enforcement))
 	b = rare(b, `,"bypass":`, &r.Bypass)
 	b = rare(b, `,"deed":`, &r.Deed)
+	if r.Seen != nil {
+		b = jsontext.Any(append(b, `,"seen":`...), r.Seen)
+	}
 	return append(b, '}')
 }
 
@@ -77,6 +81,7 @@ func appendAsk(b []byte, a *gate.Ask) []byte {
 	b = figure(b, `,"Floor":`, int64(a.Rule.Floor))
 	b = figure(b, `,"Until":`, int64(a.Rule.Until))
 	b = figure(b, `,"SettleAfter":`, int64(a.Rule.SettleAfter))
+	b = figure(b, `,"Learned":`, int64(a.Rule.Learned))
 	b = list(append(b, `},"Dims":`...), a.Dims)
 	b = list(append(b, `,"Labels":`...), a.Labels)
 	b = strconv.AppendBool(append(b, `,"HoldOnExit":`...), a.HoldOnExit)

@@ -78,7 +78,7 @@ func (a *app) root(extra []*cobra.Command) *cobra.Command {
   plimsoll host show host-1
   plimsoll admissions --state running -o json`,
 	},
-		a.runCommand(), a.admissionsCommand(), a.hostsCommand(), a.hostCommand(), a.poolsCommand(), a.poolCommand(),
+		a.runCommand(), a.admissionsCommand(), a.hostsCommand(), a.hostCommand(), a.poolsCommand(), a.poolCommand(), a.classesCommand(),
 		a.modeCommand(), a.bypassCommand(),
 		a.observeCommand(), a.admittableCommand(), a.shadowCommand(), a.gateCommand(), a.releaseCommand(), a.reconcileCommand(), a.whoamiCommand(), a.configCommand(), a.tokenCommand(), a.keyringCommand(), a.ticketCommand(), a.auditCommand(), a.replicasCommand(), a.versionCommand(),
 	)

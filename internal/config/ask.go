@@ -44,11 +44,16 @@ func (c *Class) AskOf(contents pool.Contents) gate.Ask {
 		Class: c.Name, Template: contents.Template,
 		Memory: gate.FromMiB(contents.MemoryMB), CPUMilli: contents.CPUMilli,
 		Priority: c.Priority, Stateful: c.Stateful, HoldOnExit: contents.HoldOnExit,
-		Rule: gate.ReserveRule{
-			Permille: int64(c.ReserveFraction), Floor: c.ReserveFloor,
-			Until: c.ReserveUntil, SettleAfter: c.SettleAfter,
-		},
+		Rule: c.Rule(),
 		Dims: dimsOf(c.Dimensions), Labels: c.labelsWith(contents.Labels),
+	}
+}
+
+// Rule is what its sandboxes are reserved by until something is learned of them.
+func (c *Class) Rule() gate.ReserveRule {
+	return gate.ReserveRule{
+		Permille: int64(c.ReserveFraction), Floor: c.ReserveFloor,
+		Until: c.ReserveUntil, SettleAfter: c.SettleAfter,
 	}
 }
 

@@ -173,6 +173,7 @@ type Class struct {
 	Priority        int               `yaml:"priority"`
 	Labels          map[string]string `yaml:"labels"`     // name -> value that a host must carry
 	Dimensions      map[string]int64  `yaml:"dimensions"` // name -> how much a sandbox takes
+	Reserve         Reserve           `yaml:"reserve" omit:"empty"`
 	ReserveFraction Milli             `yaml:"reserve_fraction"`
 	ReserveFloor    gate.Bytes        `yaml:"reserve_floor"`
 	ReserveUntil    gate.ReserveUntil `yaml:"reserve_until"`

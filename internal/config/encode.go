@@ -87,6 +87,8 @@ func encodeScalar(v any) (*yaml.Node, bool) {
 		return text(string(v)), true
 	case Record:
 		return text(string(v)), true
+	case Reserve:
+		return text(string(v)), true
 	case Role:
 		return text(string(v)), true
 	case TokenHash:

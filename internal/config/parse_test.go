@@ -217,6 +217,20 @@ p.yaml:8: host.labels.zone: the value is not allowed; write up to 256 of A-Z a-z
 		},
 		"ports":             {"listen: a:70000", `p.yaml:1: listen: "a:70000" has no port between 0 and 65535; write host:port, as in 127.0.0.1:7070`},
 		"a relative sqlite": {"store: sqlite:plimsoll.db", `p.yaml:1: store: is no store; write sqlite, sqlite:/absolute/path or postgres://user@host/database`},
+		"reserve": {
+			`fleet:
+  default_quota: none
+  pools: [{name: a, cap: 5}]
+  classes:
+    - {name: s, pool: a, memory: 1GiB, reserve: fixed}
+    - {name: t, pool: a, memory: 1GiB, reserve: learned}
+    - name: u
+      pool: a
+      memory: 1GiB
+      reserve: sometimes
+`,
+			`p.yaml:10: fleet.classes[2].reserve: "sometimes" is not known here; write learned or fixed`,
+		},
 		"classes": {
 			`fleet:
   default_quota: none

@@ -54,6 +54,26 @@ func decodeRecord(n *yaml.Node, p *Record) string {
 	return text
 }
 
+// Reserve says what the stateless sandboxes of a class are charged at least.
+type Reserve string
+
+// The reserves.
+const (
+	Learned Reserve = ""      // what runs of the template show, once enough were seen; written learned, or left out
+	Fixed   Reserve = "fixed" // what reserve_fraction and reserve_floor say, for good
+)
+
+const learnedWord = "learned"
+
+func decodeReserve(n *yaml.Node, p *Reserve) string {
+	var word string
+	text := decodeWord(n, &word, learnedWord, string(Fixed))
+	if *p = Learned; word == string(Fixed) {
+		*p = Fixed
+	}
+	return text
+}
+
 // Role is what a consumer may do.
 type Role string
 
@@ -120,6 +140,8 @@ func scalar(n *yaml.Node, p any) (text string, known bool) {
 		return decodeWord(n, p, OnHost, NoHost), true
 	case *Record:
 		return decodeRecord(n, p), true
+	case *Reserve:
+		return decodeReserve(n, p), true
 	case *Role:
 		return decodeWord(n, p, RoleConsumer, RoleOperator, RoleAdmin, RoleSubstrate), true
 	case *TokenHash:

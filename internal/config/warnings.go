@@ -94,7 +94,7 @@ func (c *Class) forHosts() (words []string) {
 	if len(c.Dimensions) > 0 {
 		words = append(words, "dimensions")
 	}
-	if c.ReserveFraction != d.ReserveFraction || c.ReserveFloor != d.ReserveFloor || c.ReserveUntil != d.ReserveUntil || c.SettleAfter != d.SettleAfter {
+	if c.Reserve != d.Reserve || c.ReserveFraction != d.ReserveFraction || c.ReserveFloor != d.ReserveFloor || c.ReserveUntil != d.ReserveUntil || c.SettleAfter != d.SettleAfter {
 		words = append(words, "its reserve settings")
 	}
 	return words

@@ -48,6 +48,7 @@ func (g *Gateway) askOfClass(name string) (gate.Ask, error) {
 		return gate.Ask{}, api.Refuse(api.InvalidRequest, "class: %s is of a pool without hosts", name)
 	}
 	ask, _, err := c.Ask(nil, nil, "", nil)
+	g.teach(c, &ask)
 	return ask, err
 }
 

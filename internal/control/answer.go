@@ -265,7 +265,7 @@ func (g *Gateway) show(r pool.Row) api.Admission {
 		if enforcement == host.Shadow {
 			a.Enforcement = api.EnforcementShadow
 		}
-		a.ChargeMB = needOf(askOf(g.Fleet(), r), mode)
+		a.ChargeMB = needOf(g.askOf(r), mode)
 		a.Endpoint = g.endpointOf(r.Host)
 	}
 	if g.poolInShadow(r.Pool) {

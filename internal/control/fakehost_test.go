@@ -270,6 +270,11 @@ func (h *fakeHost) Placed(ctx context.Context, id string) (host.Placed, error) {
 	return ask(ctx, h, "Placed", func(h *host.Host) host.Placed { return h.Placed(id) })
 }
 
+// Lore implements control.Link.
+func (h *fakeHost) Lore(ctx context.Context, after int64) (host.Lore, error) {
+	return ask(ctx, h, "Lore", func(h *host.Host) host.Lore { return h.Lore(after) })
+}
+
 // Next implements control.Feed.
 func (h *fakeHost) Next(ctx context.Context) (host.News, error) {
 	select {

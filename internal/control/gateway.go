@@ -27,6 +27,8 @@ type Link interface {
 	Holding(ctx context.Context) (host.Held, error)
 	Holds(ctx context.Context, ref host.Ref) (reserved, running bool, err error)
 	Placed(ctx context.Context, id string) (host.Placed, error)
+	// Lore is what the host saw of runs since a step of that sequence.
+	Lore(ctx context.Context, after int64) (host.Lore, error)
 	// Clear ends what runs out of gate under an id.
 	Clear(ctx context.Context, id string) error
 }
@@ -74,6 +76,8 @@ type Gateway struct {
 	keys  map[string]ticket.AudienceKeys
 	rates map[string]*rate // pool -> slots freed
 	known known
+
+	lore atomic.Pointer[lore] // what is known of templates; nil before it was read
 
 	past past
 }

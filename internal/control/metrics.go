@@ -16,14 +16,15 @@ import (
 
 // Metrics are what a replica counts. No key, tenant or sandbox id is a label.
 type Metrics struct {
-	Refusals       *prometheus.CounterVec
-	WouldRefuse    *prometheus.CounterVec
-	Admissions     *prometheus.CounterVec
-	ToSuccess      prometheus.Histogram
-	Rejections     *prometheus.CounterVec
-	Reserves       *prometheus.CounterVec
-	InvalidReports prometheus.Counter
-	StoreErrors    prometheus.Counter
+	Refusals        *prometheus.CounterVec
+	WouldRefuse     *prometheus.CounterVec
+	Admissions      *prometheus.CounterVec
+	ToSuccess       prometheus.Histogram
+	Rejections      *prometheus.CounterVec
+	Reserves        *prometheus.CounterVec
+	InvalidReports  prometheus.Counter
+	StoreErrors     prometheus.Counter
+	TemplatesBroken *prometheus.CounterVec
 }
 
 // NewMetrics registers the counters.
@@ -62,8 +63,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "plimsoll_store_errors_total",
 			Help: "Store transitions whose outcome is unknown.",
 		}),
+		TemplatesBroken: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plimsoll_templates_broken_total",
+			Help: "Times that runs of a template peaked higher than was predicted, so that its reserve is the rule's again: an alarm.",
+		}, []string{"class"}),
 	}
-	r.MustRegister(m.Refusals, m.WouldRefuse, m.Admissions, m.ToSuccess, m.Rejections, m.Reserves, m.InvalidReports, m.StoreErrors)
+	r.MustRegister(m.Refusals, m.WouldRefuse, m.Admissions, m.ToSuccess, m.Rejections, m.Reserves, m.InvalidReports, m.StoreErrors, m.TemplatesBroken)
 	return m
 }
 

@@ -198,6 +198,7 @@ func (g *Gateway) askObserved(o *api.Observation) (gate.Ask, error) {
 		}
 		c, _ := g.Fleet().Class(o.Class)
 		ask, _, err := c.Ask(o.MemoryMB, o.CPU, "", o.Labels)
+		g.teach(c, &ask)
 		return ask, err
 	}
 	const mostMB, mostCPU = 1 << 30, 1 << 20

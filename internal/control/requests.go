@@ -79,6 +79,7 @@ func (g *Gateway) request(who *config.Consumer, q api.AdmissionRequest) (admissi
 	if err != nil {
 		return none, table.PickOptions{}, err
 	}
+	g.teach(class, &ask)
 	pin, err := pinOf(who, q.Host)
 	if err != nil {
 		return none, pin, err
@@ -284,7 +285,7 @@ func (g *Gateway) keep(ctx context.Context, who *config.Consumer, row pool.Row) 
 
 // again rebuilds the request of a row: its ask is a function of its contents and class.
 func (g *Gateway) again(who *config.Consumer, row pool.Row) (admission.Request, table.PickOptions, call) {
-	ask := askOf(g.Fleet(), row)
+	ask := g.askOf(row)
 	pin := table.PickOptions{Require: row.Contents.Host}
 	if row.Prefer {
 		pin = table.PickOptions{Prefer: row.Contents.Host}
@@ -296,10 +297,12 @@ func (g *Gateway) again(who *config.Consumer, row pool.Row) (admission.Request, 
 
 // askOf is what a row asks of a host. Its class may have left the configuration since: then
 // its reserve is the whole, which is never too little.
-func askOf(fleet *config.Fleet, row pool.Row) gate.Ask {
-	if fleet != nil {
+func (g *Gateway) askOf(row pool.Row) gate.Ask {
+	if fleet := g.Fleet(); fleet != nil {
 		if class, ok := fleet.Class(row.Class); ok {
-			return class.AskOf(row.Contents)
+			ask := class.AskOf(row.Contents)
+			g.teach(class, &ask)
+			return ask
 		}
 	}
 	return gate.Ask{
@@ -403,7 +406,7 @@ func (g *Gateway) release(ctx context.Context, who *config.Consumer, row pool.Ro
 	if epoch != 0 && (epoch != row.Epoch || row.State == pool.Waiting || row.State == pool.Placing) {
 		return Outcome{}, g.Refused(api.Refuse(api.NotFound, "admission %s is over at epoch %d; its key was asked for anew since", row.ID, epoch), who)
 	}
-	c := call{gateway: g, who: who, ask: askOf(g.Fleet(), row), key: row.Key}
+	c := call{gateway: g, who: who, ask: g.askOf(row), key: row.Key}
 	answer := g.depart(ctx, row)
 	g.unstand(ctx, row)
 	return c.finish(answer)

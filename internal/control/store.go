@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/internal/hindsight"
+	"github.com/plimsoll-project/plimsoll/internal/learned"
 	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/registry"
 	"github.com/plimsoll-project/plimsoll/table"
@@ -54,6 +55,10 @@ type Store interface {
 	Compared(ctx context.Context) (hindsight.Tally, error)
 	// ForgetCompared begins the comparison anew. Audited.
 	ForgetCompared(ctx context.Context, by string) error
+	// Learn takes what hosts saw of runs, whoever was told, and every template that is due to now.
+	Learn(ctx context.Context, rules learned.Rules, told []learned.Word) error
+	// Learned returns what is known of each template, by class and template.
+	Learned(ctx context.Context) ([]learned.Known, error)
 	// Sweep writes the pulse first.
 	Sweep(ctx context.Context) ([]pool.Row, error)
 	// Pulse writes that this replica hears, and renews the leases of the hosts that it heard.

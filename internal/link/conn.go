@@ -173,6 +173,15 @@ func (c *Conn) Placed(ctx context.Context, id string) (host.Placed, error) {
 	return placedFrom(r.answer.GetPlaced()), nil
 }
 
+// Lore is what the host saw of runs since a step of that sequence.
+func (c *Conn) Lore(ctx context.Context, after int64) (host.Lore, error) {
+	r, err := c.call(ctx, &agentv1.Ask{What: &agentv1.Ask_Lore{Lore: after}})
+	if err != nil {
+		return host.Lore{}, err
+	}
+	return loreFrom(r.answer.GetLore())
+}
+
 // call puts an ask in line for the next frame and waits for its answer.
 func (c *Conn) call(ctx context.Context, ask *agentv1.Ask) (result, error) {
 	back := make(chan result, 1)

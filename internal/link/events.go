@@ -104,6 +104,7 @@ func needOf(a *gate.Ask) *agentv1.Need {
 		Priority: int64(a.Priority), Stateful: a.Stateful,
 		Rule: &agentv1.ReserveRule{
 			Permille: a.Rule.Permille, FloorBytes: int64(a.Rule.Floor), Until: int32(a.Rule.Until), SettleAfterNs: int64(a.Rule.SettleAfter),
+			LearnedBytes: int64(a.Rule.Learned),
 		},
 		Dimensions: dimensionsOf(a.Dims), Labels: labelsOf(a.Labels), HoldOnExit: a.HoldOnExit,
 	}
@@ -117,6 +118,7 @@ func askFrom(n *agentv1.Need) gate.Ask {
 		Rule: gate.ReserveRule{
 			Permille: r.GetPermille(), Floor: gate.Bytes(r.GetFloorBytes()),
 			Until: gate.ReserveUntil(small(r.GetUntil())), SettleAfter: host.Instant(r.GetSettleAfterNs()),
+			Learned: gate.Bytes(r.GetLearnedBytes()),
 		},
 		Dims: dimensionsFrom(n.GetDimensions()), Labels: labelsFrom(n.GetLabels()), HoldOnExit: n.GetHoldOnExit(),
 	}

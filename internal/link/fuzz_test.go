@@ -51,5 +51,8 @@ func fuzzWords(f *agentv1.AgentFrame) {
 		answerFrom(a, host.Verdict{})
 		heldFrom(a.GetHeld())
 		viewFrom(a.GetView(), host.Verdict{})
+		if lore, err := loreFrom(a.GetLore()); err == nil {
+			loreOf(&lore)
+		}
 	}
 }

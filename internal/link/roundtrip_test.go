@@ -108,6 +108,13 @@ func TestRoundTrip(t *testing.T) {
 	same(t, heldFrom(wire(t, heldOf(&held))), held)
 	placed := full[host.Placed]()
 	same(t, placedFrom(wire(t, placedOf(&placed))), placed)
+	lore := host.Lore{Incarnation: 7, More: true, Seen: []host.Seen{full[host.Seen](), {}}}
+	lore.Seen[0].Runs.Ended(300*gate.MiB, 200*gate.MiB)
+	lore.Seen[0].Runs.Sampled(100*gate.MiB, 7)
+	got, err := loreFrom(wire(t, loreOf(&lore)))
+	if err != nil || !reflect.DeepEqual(got, lore) {
+		t.Errorf("%v: %+v came out as %+v", err, lore, got)
+	}
 	v := full[host.View]()
 	same(t, viewFrom(wire(t, viewOf(&v)), v.Verdict), v)
 }

@@ -168,6 +168,10 @@ func (p *place) look(at Host, a *agentv1.Ask) (firm bool, look func(*host.Host))
 		var placed host.Placed
 		p.finish = func(out *agentv1.Answer) { out.Placed = placedOf(&placed) }
 		return true, func(h *host.Host) { placed = h.Placed(what.Placed) }
+	case *agentv1.Ask_Lore:
+		var lore host.Lore
+		p.finish = func(out *agentv1.Answer) { out.Lore = loreOf(&lore) }
+		return false, func(h *host.Host) { lore = h.Lore(what.Lore) }
 	}
 	return false, nil
 }

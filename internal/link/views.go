@@ -72,7 +72,7 @@ func sandboxOf(s *host.Sandbox) *agentv1.Sandbox {
 		RedeemedNs: int64(s.Redeemed), Turn: s.Turn, TrackedNs: int64(s.Tracked),
 		ResidentBytes: int64(s.Usage.Resident), Settled: s.Usage.Settled, SwappedBytes: int64(s.Swapped),
 		Stopping: s.Stopping, Superseded: s.Superseded, Waiver: string(s.Waiver),
-		FileCacheBytes: int64(s.FileCache), Holds: dimensionsOf(s.Holds),
+		FileCacheBytes: int64(s.FileCache), Holds: dimensionsOf(s.Holds), PeakBytes: int64(s.Peak),
 	}
 }
 
@@ -84,7 +84,7 @@ func sandboxFrom(s *agentv1.Sandbox) host.Sandbox {
 		Redeemed: host.Instant(s.GetRedeemedNs()), Turn: s.GetTurn(), Tracked: host.Instant(s.GetTrackedNs()),
 		Usage:   gate.Usage{Resident: gate.Bytes(s.GetResidentBytes()), Settled: s.GetSettled()},
 		Swapped: gate.Bytes(s.GetSwappedBytes()), Stopping: s.GetStopping(), Superseded: s.GetSuperseded(),
-		Waiver: host.Waiver(s.GetWaiver()), FileCache: gate.Bytes(s.GetFileCacheBytes()), Holds: dimensionsFrom(s.GetHolds()),
+		Waiver: host.Waiver(s.GetWaiver()), FileCache: gate.Bytes(s.GetFileCacheBytes()), Holds: dimensionsFrom(s.GetHolds()), Peak: gate.Bytes(s.GetPeakBytes()),
 	}
 }
 

@@ -75,7 +75,11 @@ func newWitness() *witness {
 func needOf(a gate.Ask, m gate.Mode) gate.Bytes {
 	const mib = 1 << 20
 	reserve := int64(a.Memory)
-	if !a.Stateful && m != gate.Committed {
+	switch {
+	case a.Stateful || m == gate.Committed:
+	case a.Rule.Learned > 0:
+		reserve = min(int64(a.Rule.Learned), reserve)
+	default:
 		reserve = min(max(reserve*a.Rule.Permille/1000, int64(a.Rule.Floor)), reserve)
 	}
 	return gate.Bytes((reserve + mib - 1) / mib * mib)

@@ -15,6 +15,11 @@ func (h handlers) ListPools(ctx context.Context, _ ListPoolsRequestObject) (List
 	return ListPools200JSONResponse(pools), err
 }
 
+func (h handlers) ListClasses(ctx context.Context, _ ListClassesRequestObject) (ListClassesResponseObject, error) {
+	classes, err := h.gateway.Classes(ctx, caller(ctx))
+	return ListClasses200JSONResponse(classes), err
+}
+
 func (h handlers) OverridePool(ctx context.Context, q OverridePoolRequestObject) (OverridePoolResponseObject, error) {
 	who := caller(ctx)
 	change, err := h.gateway.OverridePool(ctx, who, q.Pool, *q.Body)

@@ -18,7 +18,8 @@ import (
 var mayCall = map[string]string{
 	"createAdmission": "consumer", "listAdmissions": "consumer", "getAdmission": "consumer", "releaseAdmission": "consumer",
 	"attemptAdmission": "consumer", "heartbeatAdmission": "consumer", "getAdmissionByID": "consumer", "releaseAdmissionByID": "consumer",
-	"listPools": "consumer", "listAdmittable": "consumer", "observe": "consumer", "reportObservations": "operator", "resetObservations": "operator", "whoami": "",
+	"listClasses": "operator",
+	"listPools":   "consumer", "listAdmittable": "consumer", "observe": "consumer", "reportObservations": "operator", "resetObservations": "operator", "whoami": "",
 	"createAdmissions": "consumer", "heartbeatAdmissionByID": "consumer",
 	"listHosts": "operator", "getHost": "operator", "getConfig": "operator", "listConfigs": "operator", "listDeeds": "operator",
 	"listReplicas": "operator", "overridePool": "operator", "reconcile": "operator", "holdPool": "operator", "resumePool": "operator",
@@ -302,6 +303,7 @@ func TestOperatorsWithoutAStore(t *testing.T) {
 		{"Override", "POST", "/v1/pools/solo/hold", bodies["holdPool"]},
 		{"Lines", "POST", "/v1/pools/solo/hold", bodies["holdPool"]},
 		{"List", "GET", "/v1/pools", ""},
+		{"Learned", "GET", "/v1/classes", ""},
 		{"Audit", "GET", "/v1/audit", ""},
 		{"Configs", "GET", "/v1/configs", ""},
 		{"ConfigAt", "GET", "/v1/config?generation=1", ""},

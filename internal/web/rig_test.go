@@ -265,6 +265,10 @@ func (h *fakeHost) Placed(_ context.Context, id string) (host.Placed, error) {
 	return look(h, func(h *host.Host) host.Placed { return h.Placed(id) })
 }
 
+func (h *fakeHost) Lore(_ context.Context, after int64) (host.Lore, error) {
+	return look(h, func(h *host.Host) host.Lore { return h.Lore(after) })
+}
+
 func (h *fakeHost) Next(ctx context.Context) (host.News, error) {
 	<-ctx.Done()
 	return host.News{}, ctx.Err()

@@ -52,6 +52,9 @@ type ServerInterface interface {
 	// ListDeeds List what operators did
 	// (GET /v1/audit)
 	ListDeeds(w http.ResponseWriter, r *http.Request, params ListDeedsParams)
+	// ListClasses List the classes with what was learned of their templates
+	// (GET /v1/classes)
+	ListClasses(w http.ResponseWriter, r *http.Request)
 	// GetConfig Read the configuration that is in force, or a former one
 	// (GET /v1/config)
 	GetConfig(w http.ResponseWriter, r *http.Request, params GetConfigParams)
@@ -551,6 +554,20 @@ func (siw *ServerInterfaceWrapper) ListDeeds(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListDeeds(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListClasses operation middleware
+func (siw *ServerInterfaceWrapper) ListClasses(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListClasses(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1306,6 +1323,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/join-tokens", wrapper.CreateJoinToken)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/join-tokens/{id}", wrapper.RevokeJoinToken)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/pools", wrapper.ListPools)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/classes", wrapper.ListClasses)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/pools/{pool}/running", wrapper.ReportRunning)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/pools/{pool}/override", wrapper.OverridePool)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/pools/{pool}/hold", wrapper.HoldPool)
@@ -2482,6 +2500,94 @@ type ListDeedsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListDeedsdefaultApplicationProblemPlusJSONResponse) VisitListDeedsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClassesRequestObject struct {
+}
+
+type ListClassesResponseObject interface {
+	VisitListClassesResponse(w http.ResponseWriter) error
+}
+
+type ListClasses200JSONResponse ClassList
+
+func (response ListClasses200JSONResponse) VisitListClassesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClasses401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response ListClasses401ApplicationProblemPlusJSONResponse) VisitListClassesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClasses403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response ListClasses403ApplicationProblemPlusJSONResponse) VisitListClassesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClasses503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response ListClasses503ApplicationProblemPlusJSONResponse) VisitListClassesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClassesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListClassesdefaultApplicationProblemPlusJSONResponse) VisitListClassesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6013,6 +6119,9 @@ type StrictServerInterface interface {
 	// ListDeeds List what operators did
 	// (GET /v1/audit)
 	ListDeeds(ctx context.Context, request ListDeedsRequestObject) (ListDeedsResponseObject, error)
+	// ListClasses List the classes with what was learned of their templates
+	// (GET /v1/classes)
+	ListClasses(ctx context.Context, request ListClassesRequestObject) (ListClassesResponseObject, error)
 	// GetConfig Read the configuration that is in force, or a former one
 	// (GET /v1/config)
 	GetConfig(ctx context.Context, request GetConfigRequestObject) (GetConfigResponseObject, error)
@@ -6426,6 +6535,30 @@ func (sh *strictHandler) ListDeeds(w http.ResponseWriter, r *http.Request, param
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListDeedsResponseObject); ok {
 		if err := validResponse.VisitListDeedsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListClasses operation middleware
+func (sh *strictHandler) ListClasses(w http.ResponseWriter, r *http.Request) {
+	var request ListClassesRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListClasses(ctx, request.(ListClassesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListClasses")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListClassesResponseObject); ok {
+		if err := validResponse.VisitListClassesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -116,7 +116,7 @@ func scanJSON(rows Rows, into any) error {
 		return err
 	}
 	if err := json.Unmarshal([]byte(document), into); err != nil {
-		return fmt.Errorf("read a kept comparison: %w", err)
+		return fmt.Errorf("read a kept document: %w", err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/hindsight"
+	"github.com/plimsoll-project/plimsoll/internal/learned"
 	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/registry"
 )
@@ -28,6 +29,7 @@ type Memory struct {
 	tokens   map[registry.Digest]registry.Token
 	version  int64 // of the registry
 	docket   hindsight.Docket
+	lore     *learned.Book
 }
 
 var _ control.Store = (*Memory)(nil)
@@ -37,7 +39,7 @@ func NewMemory(clock func() pool.Time) *Memory {
 	return &Memory{
 		clock: clock, model: pool.NewModel(), noted: map[string]bool{}, replicas: map[string]control.Replica{},
 		hosts: map[string]registry.Host{}, tokens: map[registry.Digest]registry.Token{},
-		docket: hindsight.Docket{Cases: map[hindsight.ID]*hindsight.Case{}},
+		docket: hindsight.Docket{Cases: map[hindsight.ID]*hindsight.Case{}}, lore: learned.NewBook(),
 	}
 }
 

@@ -544,6 +544,7 @@ type Ask struct {
 	//	*Ask_SetBypass
 	//	*Ask_AckedDeed
 	//	*Ask_Clear
+	//	*Ask_Lore
 	What          isAsk_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -737,6 +738,15 @@ func (x *Ask) GetClear() string {
 	return ""
 }
 
+func (x *Ask) GetLore() int64 {
+	if x != nil {
+		if x, ok := x.What.(*Ask_Lore); ok {
+			return x.Lore
+		}
+	}
+	return 0
+}
+
 type isAsk_What interface {
 	isAsk_What()
 }
@@ -805,6 +815,10 @@ type Ask_Clear struct {
 	Clear string `protobuf:"bytes,23,opt,name=clear,proto3,oneof"` // an id that runs out of gate
 }
 
+type Ask_Lore struct {
+	Lore int64 `protobuf:"varint,30,opt,name=lore,proto3,oneof"` // what it saw of runs since a step of that sequence
+}
+
 func (*Ask_Reserve) isAsk_What() {}
 
 func (*Ask_Renew) isAsk_What() {}
@@ -836,6 +850,8 @@ func (*Ask_SetBypass) isAsk_What() {}
 func (*Ask_AckedDeed) isAsk_What() {}
 
 func (*Ask_Clear) isAsk_What() {}
+
+func (*Ask_Lore) isAsk_What() {}
 
 type Nothing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -888,6 +904,7 @@ type Answer struct {
 	Held          *Held                  `protobuf:"bytes,11,opt,name=held,proto3" json:"held,omitempty"`
 	Placed        *Placed                `protobuf:"bytes,12,opt,name=placed,proto3" json:"placed,omitempty"`
 	Would         string                 `protobuf:"bytes,20,opt,name=would,proto3" json:"would,omitempty"` // what enforce would have said
+	Lore          *Lore                  `protobuf:"bytes,30,opt,name=lore,proto3" json:"lore,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1013,6 +1030,166 @@ func (x *Answer) GetWould() string {
 	return ""
 }
 
+func (x *Answer) GetLore() *Lore {
+	if x != nil {
+		return x.Lore
+	}
+	return nil
+}
+
+// Lore is what a host saw of the runs of templates in this life of it.
+type Lore struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   int64                  `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Seen          []*Seen                `protobuf:"bytes,2,rep,name=seen,proto3" json:"seen,omitempty"`
+	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"` // there are later ones
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lore) Reset() {
+	*x = Lore{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lore) ProtoMessage() {}
+
+func (x *Lore) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lore.ProtoReflect.Descriptor instead.
+func (*Lore) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Lore) GetIncarnation() int64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Lore) GetSeen() []*Seen {
+	if x != nil {
+		return x.Seen
+	}
+	return nil
+}
+
+func (x *Lore) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+type Seen struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Class          string                 `protobuf:"bytes,1,opt,name=class,proto3" json:"class,omitempty"`
+	Template       string                 `protobuf:"bytes,2,opt,name=template,proto3" json:"template,omitempty"`
+	Sequence       int64                  `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	SizeBytes      int64                  `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	HeldByteS      int64                  `protobuf:"varint,5,opt,name=held_byte_s,json=heldByteS,proto3" json:"held_byte_s,omitempty"`
+	CommittedByteS int64                  `protobuf:"varint,6,opt,name=committed_byte_s,json=committedByteS,proto3" json:"committed_byte_s,omitempty"`
+	Runs           []byte                 `protobuf:"bytes,7,opt,name=runs,proto3" json:"runs,omitempty"` // JSON, as the agent keeps them
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Seen) Reset() {
+	*x = Seen{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Seen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Seen) ProtoMessage() {}
+
+func (x *Seen) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Seen.ProtoReflect.Descriptor instead.
+func (*Seen) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Seen) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *Seen) GetTemplate() string {
+	if x != nil {
+		return x.Template
+	}
+	return ""
+}
+
+func (x *Seen) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *Seen) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *Seen) GetHeldByteS() int64 {
+	if x != nil {
+		return x.HeldByteS
+	}
+	return 0
+}
+
+func (x *Seen) GetCommittedByteS() int64 {
+	if x != nil {
+		return x.CommittedByteS
+	}
+	return 0
+}
+
+func (x *Seen) GetRuns() []byte {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
 // Placed is what a host has of one admission.
 type Placed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1030,7 +1207,7 @@ type Placed struct {
 
 func (x *Placed) Reset() {
 	*x = Placed{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1219,7 @@ func (x *Placed) String() string {
 func (*Placed) ProtoMessage() {}
 
 func (x *Placed) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1232,7 @@ func (x *Placed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placed.ProtoReflect.Descriptor instead.
 func (*Placed) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Placed) GetEpoch() int64 {
@@ -1128,7 +1305,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1317,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1330,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Identity) GetConsumer() string {
@@ -1201,7 +1378,7 @@ type Ref struct {
 
 func (x *Ref) Reset() {
 	*x = Ref{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1390,7 @@ func (x *Ref) String() string {
 func (*Ref) ProtoMessage() {}
 
 func (x *Ref) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1403,7 @@ func (x *Ref) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ref.ProtoReflect.Descriptor instead.
 func (*Ref) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Ref) GetId() string {
@@ -1257,7 +1434,7 @@ type Reserve struct {
 
 func (x *Reserve) Reset() {
 	*x = Reserve{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +1446,7 @@ func (x *Reserve) String() string {
 func (*Reserve) ProtoMessage() {}
 
 func (x *Reserve) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1459,7 @@ func (x *Reserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reserve.ProtoReflect.Descriptor instead.
 func (*Reserve) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Reserve) GetId() string {
@@ -1339,7 +1516,7 @@ type Renew struct {
 
 func (x *Renew) Reset() {
 	*x = Renew{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1528,7 @@ func (x *Renew) String() string {
 func (*Renew) ProtoMessage() {}
 
 func (x *Renew) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1541,7 @@ func (x *Renew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renew.ProtoReflect.Descriptor instead.
 func (*Renew) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Renew) GetId() string {
@@ -1404,7 +1581,7 @@ type SetEnforcement struct {
 
 func (x *SetEnforcement) Reset() {
 	*x = SetEnforcement{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1593,7 @@ func (x *SetEnforcement) String() string {
 func (*SetEnforcement) ProtoMessage() {}
 
 func (x *SetEnforcement) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1606,7 @@ func (x *SetEnforcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEnforcement.ProtoReflect.Descriptor instead.
 func (*SetEnforcement) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SetEnforcement) GetTo() int32 {
@@ -1450,7 +1627,7 @@ type SetBypass struct {
 
 func (x *SetBypass) Reset() {
 	*x = SetBypass{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1639,7 @@ func (x *SetBypass) String() string {
 func (*SetBypass) ProtoMessage() {}
 
 func (x *SetBypass) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1652,7 @@ func (x *SetBypass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetBypass.ProtoReflect.Descriptor instead.
 func (*SetBypass) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SetBypass) GetForNs() int64 {
@@ -1508,7 +1685,7 @@ type SetIntake struct {
 
 func (x *SetIntake) Reset() {
 	*x = SetIntake{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1697,7 @@ func (x *SetIntake) String() string {
 func (*SetIntake) ProtoMessage() {}
 
 func (x *SetIntake) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +1710,7 @@ func (x *SetIntake) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetIntake.ProtoReflect.Descriptor instead.
 func (*SetIntake) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SetIntake) GetIntake() int32 {
@@ -1555,7 +1732,7 @@ type Stand struct {
 
 func (x *Stand) Reset() {
 	*x = Stand{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +1744,7 @@ func (x *Stand) String() string {
 func (*Stand) ProtoMessage() {}
 
 func (x *Stand) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +1757,7 @@ func (x *Stand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stand.ProtoReflect.Descriptor instead.
 func (*Stand) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Stand) GetId() string {
@@ -1630,7 +1807,7 @@ type Need struct {
 
 func (x *Need) Reset() {
 	*x = Need{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +1819,7 @@ func (x *Need) String() string {
 func (*Need) ProtoMessage() {}
 
 func (x *Need) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +1832,7 @@ func (x *Need) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Need.ProtoReflect.Descriptor instead.
 func (*Need) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Need) GetClass() string {
@@ -1734,13 +1911,14 @@ type ReserveRule struct {
 	FloorBytes    int64                  `protobuf:"varint,2,opt,name=floor_bytes,json=floorBytes,proto3" json:"floor_bytes,omitempty"`
 	Until         int32                  `protobuf:"varint,3,opt,name=until,proto3" json:"until,omitempty"`
 	SettleAfterNs int64                  `protobuf:"varint,4,opt,name=settle_after_ns,json=settleAfterNs,proto3" json:"settle_after_ns,omitempty"`
+	LearnedBytes  int64                  `protobuf:"varint,5,opt,name=learned_bytes,json=learnedBytes,proto3" json:"learned_bytes,omitempty"` // zero: nothing was learned
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReserveRule) Reset() {
 	*x = ReserveRule{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +1930,7 @@ func (x *ReserveRule) String() string {
 func (*ReserveRule) ProtoMessage() {}
 
 func (x *ReserveRule) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +1943,7 @@ func (x *ReserveRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRule.ProtoReflect.Descriptor instead.
 func (*ReserveRule) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReserveRule) GetPermille() int64 {
@@ -1796,6 +1974,13 @@ func (x *ReserveRule) GetSettleAfterNs() int64 {
 	return 0
 }
 
+func (x *ReserveRule) GetLearnedBytes() int64 {
+	if x != nil {
+		return x.LearnedBytes
+	}
+	return 0
+}
+
 type Dimension struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1806,7 +1991,7 @@ type Dimension struct {
 
 func (x *Dimension) Reset() {
 	*x = Dimension{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +2003,7 @@ func (x *Dimension) String() string {
 func (*Dimension) ProtoMessage() {}
 
 func (x *Dimension) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +2016,7 @@ func (x *Dimension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dimension.ProtoReflect.Descriptor instead.
 func (*Dimension) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Dimension) GetName() string {
@@ -1858,7 +2043,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +2055,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +2068,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Label) GetName() string {
@@ -1923,7 +2108,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2120,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2133,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Verdict) GetStamp() *Stamp {
@@ -2076,7 +2261,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +2273,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2101,7 +2286,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Holding) GetReserved() int64 {
@@ -2187,7 +2372,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2384,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2397,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Facts) GetMode() int32 {
@@ -2256,7 +2441,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +2453,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +2466,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *End) GetId() string {
@@ -2333,7 +2518,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2530,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2543,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Held) GetReserved() []*Ref {
@@ -2413,7 +2598,7 @@ type Recorded struct {
 
 func (x *Recorded) Reset() {
 	*x = Recorded{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2610,7 @@ func (x *Recorded) String() string {
 func (*Recorded) ProtoMessage() {}
 
 func (x *Recorded) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2623,7 @@ func (x *Recorded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recorded.ProtoReflect.Descriptor instead.
 func (*Recorded) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Recorded) GetId() string {
@@ -2469,7 +2654,7 @@ type Stray struct {
 
 func (x *Stray) Reset() {
 	*x = Stray{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2481,7 +2666,7 @@ func (x *Stray) String() string {
 func (*Stray) ProtoMessage() {}
 
 func (x *Stray) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2494,7 +2679,7 @@ func (x *Stray) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stray.ProtoReflect.Descriptor instead.
 func (*Stray) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Stray) GetId() string {
@@ -2546,7 +2731,7 @@ type Deed struct {
 
 func (x *Deed) Reset() {
 	*x = Deed{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +2743,7 @@ func (x *Deed) String() string {
 func (*Deed) ProtoMessage() {}
 
 func (x *Deed) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2571,7 +2756,7 @@ func (x *Deed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deed.ProtoReflect.Descriptor instead.
 func (*Deed) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Deed) GetN() int64 {
@@ -2642,13 +2827,14 @@ type Sandbox struct {
 	Waiver         string                 `protobuf:"bytes,22,opt,name=waiver,proto3" json:"waiver,omitempty"`
 	FileCacheBytes int64                  `protobuf:"varint,23,opt,name=file_cache_bytes,json=fileCacheBytes,proto3" json:"file_cache_bytes,omitempty"`
 	Holds          []*Dimension           `protobuf:"bytes,24,rep,name=holds,proto3" json:"holds,omitempty"` // as measured
+	PeakBytes      int64                  `protobuf:"varint,30,opt,name=peak_bytes,json=peakBytes,proto3" json:"peak_bytes,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Sandbox) Reset() {
 	*x = Sandbox{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +2846,7 @@ func (x *Sandbox) String() string {
 func (*Sandbox) ProtoMessage() {}
 
 func (x *Sandbox) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +2859,7 @@ func (x *Sandbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sandbox.ProtoReflect.Descriptor instead.
 func (*Sandbox) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Sandbox) GetId() string {
@@ -2844,6 +3030,13 @@ func (x *Sandbox) GetHolds() []*Dimension {
 	return nil
 }
 
+func (x *Sandbox) GetPeakBytes() int64 {
+	if x != nil {
+		return x.PeakBytes
+	}
+	return 0
+}
+
 // View is a host's arithmetic laid open for people; its verdict is the frame's.
 type View struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -2874,7 +3067,7 @@ type View struct {
 
 func (x *View) Reset() {
 	*x = View{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2886,7 +3079,7 @@ func (x *View) String() string {
 func (*View) ProtoMessage() {}
 
 func (x *View) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2899,7 +3092,7 @@ func (x *View) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use View.ProtoReflect.Descriptor instead.
 func (*View) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *View) GetLimits() []*Limit {
@@ -3059,7 +3252,7 @@ type Waived struct {
 
 func (x *Waived) Reset() {
 	*x = Waived{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3071,7 +3264,7 @@ func (x *Waived) String() string {
 func (*Waived) ProtoMessage() {}
 
 func (x *Waived) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3084,7 +3277,7 @@ func (x *Waived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waived.ProtoReflect.Descriptor instead.
 func (*Waived) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Waived) GetDenial() string {
@@ -3114,7 +3307,7 @@ type Bypass struct {
 
 func (x *Bypass) Reset() {
 	*x = Bypass{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3126,7 +3319,7 @@ func (x *Bypass) String() string {
 func (*Bypass) ProtoMessage() {}
 
 func (x *Bypass) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3139,7 +3332,7 @@ func (x *Bypass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bypass.ProtoReflect.Descriptor instead.
 func (*Bypass) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Bypass) GetSinceNs() int64 {
@@ -3188,7 +3381,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3200,7 +3393,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3213,7 +3406,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Limit) GetName() string {
@@ -3249,7 +3442,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3261,7 +3454,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3274,7 +3467,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Standing) GetId() string {
@@ -3325,7 +3518,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +3530,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +3543,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Settings) GetHost() string {
@@ -3450,7 +3643,7 @@ type Marks struct {
 
 func (x *Marks) Reset() {
 	*x = Marks{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3462,7 +3655,7 @@ func (x *Marks) String() string {
 func (*Marks) ProtoMessage() {}
 
 func (x *Marks) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3475,7 +3668,7 @@ func (x *Marks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Marks.ProtoReflect.Descriptor instead.
 func (*Marks) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Marks) GetSomeShut() int64 {
@@ -3528,7 +3721,7 @@ type Reading struct {
 
 func (x *Reading) Reset() {
 	*x = Reading{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3540,7 +3733,7 @@ func (x *Reading) String() string {
 func (*Reading) ProtoMessage() {}
 
 func (x *Reading) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3553,7 +3746,7 @@ func (x *Reading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reading.ProtoReflect.Descriptor instead.
 func (*Reading) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Reading) GetFreeBytes() int64 {
@@ -3647,7 +3840,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x05Stamp\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x03R\vincarnation\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x13\n" +
-	"\x05at_ns\x18\x03 \x01(\x03R\x04atNs\"\xaa\x06\n" +
+	"\x05at_ns\x18\x03 \x01(\x03R\x04atNs\"\xc0\x06\n" +
 	"\x03Ask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x126\n" +
 	"\areserve\x18\x02 \x01(\v2\x1a.plimsoll.agent.v1.ReserveH\x00R\areserve\x120\n" +
@@ -3669,9 +3862,10 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"set_bypass\x18\x15 \x01(\v2\x1c.plimsoll.agent.v1.SetBypassH\x00R\tsetBypass\x12\x1f\n" +
 	"\n" +
 	"acked_deed\x18\x16 \x01(\x03H\x00R\tackedDeed\x12\x16\n" +
-	"\x05clear\x18\x17 \x01(\tH\x00R\x05clearB\x06\n" +
+	"\x05clear\x18\x17 \x01(\tH\x00R\x05clear\x12\x14\n" +
+	"\x04lore\x18\x1e \x01(\x03H\x00R\x04loreB\x06\n" +
 	"\x04what\"\t\n" +
-	"\aNothing\"\x8c\x03\n" +
+	"\aNothing\"\xb9\x03\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\tR\x06failed\x12\x16\n" +
@@ -3687,7 +3881,21 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	" \x01(\v2\x17.plimsoll.agent.v1.ViewR\x04view\x12+\n" +
 	"\x04held\x18\v \x01(\v2\x17.plimsoll.agent.v1.HeldR\x04held\x121\n" +
 	"\x06placed\x18\f \x01(\v2\x19.plimsoll.agent.v1.PlacedR\x06placed\x12\x14\n" +
-	"\x05would\x18\x14 \x01(\tR\x05would\"\x8b\x02\n" +
+	"\x05would\x18\x14 \x01(\tR\x05would\x12+\n" +
+	"\x04lore\x18\x1e \x01(\v2\x17.plimsoll.agent.v1.LoreR\x04lore\"i\n" +
+	"\x04Lore\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x03R\vincarnation\x12+\n" +
+	"\x04seen\x18\x02 \x03(\v2\x17.plimsoll.agent.v1.SeenR\x04seen\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\xd1\x01\n" +
+	"\x04Seen\x12\x14\n" +
+	"\x05class\x18\x01 \x01(\tR\x05class\x12\x1a\n" +
+	"\btemplate\x18\x02 \x01(\tR\btemplate\x12\x1a\n" +
+	"\bsequence\x18\x03 \x01(\x03R\bsequence\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12\x1e\n" +
+	"\vheld_byte_s\x18\x05 \x01(\x03R\theldByteS\x12(\n" +
+	"\x10committed_byte_s\x18\x06 \x01(\x03R\x0ecommittedByteS\x12\x12\n" +
+	"\x04runs\x18\a \x01(\fR\x04runs\"\x8b\x02\n" +
 	"\x06Placed\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x1a\n" +
 	"\breserved\x18\x02 \x01(\bR\breserved\x12\x18\n" +
@@ -3748,13 +3956,14 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x06labels\x18\t \x03(\v2\x18.plimsoll.agent.v1.LabelR\x06labels\x12 \n" +
 	"\fhold_on_exit\x18\n" +
 	" \x01(\bR\n" +
-	"holdOnExit\"\x88\x01\n" +
+	"holdOnExit\"\xad\x01\n" +
 	"\vReserveRule\x12\x1a\n" +
 	"\bpermille\x18\x01 \x01(\x03R\bpermille\x12\x1f\n" +
 	"\vfloor_bytes\x18\x02 \x01(\x03R\n" +
 	"floorBytes\x12\x14\n" +
 	"\x05until\x18\x03 \x01(\x05R\x05until\x12&\n" +
-	"\x0fsettle_after_ns\x18\x04 \x01(\x03R\rsettleAfterNs\"-\n" +
+	"\x0fsettle_after_ns\x18\x04 \x01(\x03R\rsettleAfterNs\x12#\n" +
+	"\rlearned_bytes\x18\x05 \x01(\x03R\flearnedBytes\"-\n" +
 	"\tDimension\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"1\n" +
@@ -3825,7 +4034,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12\x12\n" +
 	"\x04what\x18\x04 \x01(\tR\x04what\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12 \n" +
-	"\vincarnation\x18\x06 \x01(\x03R\vincarnation\"\xb8\x05\n" +
+	"\vincarnation\x18\x06 \x01(\x03R\vincarnation\"\xd7\x05\n" +
 	"\aSandbox\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x1a\n" +
@@ -3855,7 +4064,9 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\fcharge_bytes\x18\x15 \x01(\x03R\vchargeBytes\x12\x16\n" +
 	"\x06waiver\x18\x16 \x01(\tR\x06waiver\x12(\n" +
 	"\x10file_cache_bytes\x18\x17 \x01(\x03R\x0efileCacheBytes\x122\n" +
-	"\x05holds\x18\x18 \x03(\v2\x1c.plimsoll.agent.v1.DimensionR\x05holds\"\xea\x06\n" +
+	"\x05holds\x18\x18 \x03(\v2\x1c.plimsoll.agent.v1.DimensionR\x05holds\x12\x1d\n" +
+	"\n" +
+	"peak_bytes\x18\x1e \x01(\x03R\tpeakBytes\"\xea\x06\n" +
 	"\x04View\x120\n" +
 	"\x06limits\x18\x01 \x03(\v2\x18.plimsoll.agent.v1.LimitR\x06limits\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\tR\abinding\x12\x1d\n" +
@@ -3950,7 +4161,7 @@ func file_plimsoll_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_plimsoll_agent_v1_agent_proto_rawDescData
 }
 
-var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*ReplicaFrame)(nil),   // 0: plimsoll.agent.v1.ReplicaFrame
 	(*AgentFrame)(nil),     // 1: plimsoll.agent.v1.AgentFrame
@@ -3962,36 +4173,38 @@ var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*Ask)(nil),            // 7: plimsoll.agent.v1.Ask
 	(*Nothing)(nil),        // 8: plimsoll.agent.v1.Nothing
 	(*Answer)(nil),         // 9: plimsoll.agent.v1.Answer
-	(*Placed)(nil),         // 10: plimsoll.agent.v1.Placed
-	(*Identity)(nil),       // 11: plimsoll.agent.v1.Identity
-	(*Ref)(nil),            // 12: plimsoll.agent.v1.Ref
-	(*Reserve)(nil),        // 13: plimsoll.agent.v1.Reserve
-	(*Renew)(nil),          // 14: plimsoll.agent.v1.Renew
-	(*SetEnforcement)(nil), // 15: plimsoll.agent.v1.SetEnforcement
-	(*SetBypass)(nil),      // 16: plimsoll.agent.v1.SetBypass
-	(*SetIntake)(nil),      // 17: plimsoll.agent.v1.SetIntake
-	(*Stand)(nil),          // 18: plimsoll.agent.v1.Stand
-	(*Need)(nil),           // 19: plimsoll.agent.v1.Need
-	(*ReserveRule)(nil),    // 20: plimsoll.agent.v1.ReserveRule
-	(*Dimension)(nil),      // 21: plimsoll.agent.v1.Dimension
-	(*Label)(nil),          // 22: plimsoll.agent.v1.Label
-	(*Verdict)(nil),        // 23: plimsoll.agent.v1.Verdict
-	(*Holding)(nil),        // 24: plimsoll.agent.v1.Holding
-	(*Facts)(nil),          // 25: plimsoll.agent.v1.Facts
-	(*End)(nil),            // 26: plimsoll.agent.v1.End
-	(*Held)(nil),           // 27: plimsoll.agent.v1.Held
-	(*Recorded)(nil),       // 28: plimsoll.agent.v1.Recorded
-	(*Stray)(nil),          // 29: plimsoll.agent.v1.Stray
-	(*Deed)(nil),           // 30: plimsoll.agent.v1.Deed
-	(*Sandbox)(nil),        // 31: plimsoll.agent.v1.Sandbox
-	(*View)(nil),           // 32: plimsoll.agent.v1.View
-	(*Waived)(nil),         // 33: plimsoll.agent.v1.Waived
-	(*Bypass)(nil),         // 34: plimsoll.agent.v1.Bypass
-	(*Limit)(nil),          // 35: plimsoll.agent.v1.Limit
-	(*Standing)(nil),       // 36: plimsoll.agent.v1.Standing
-	(*Settings)(nil),       // 37: plimsoll.agent.v1.Settings
-	(*Marks)(nil),          // 38: plimsoll.agent.v1.Marks
-	(*Reading)(nil),        // 39: plimsoll.agent.v1.Reading
+	(*Lore)(nil),           // 10: plimsoll.agent.v1.Lore
+	(*Seen)(nil),           // 11: plimsoll.agent.v1.Seen
+	(*Placed)(nil),         // 12: plimsoll.agent.v1.Placed
+	(*Identity)(nil),       // 13: plimsoll.agent.v1.Identity
+	(*Ref)(nil),            // 14: plimsoll.agent.v1.Ref
+	(*Reserve)(nil),        // 15: plimsoll.agent.v1.Reserve
+	(*Renew)(nil),          // 16: plimsoll.agent.v1.Renew
+	(*SetEnforcement)(nil), // 17: plimsoll.agent.v1.SetEnforcement
+	(*SetBypass)(nil),      // 18: plimsoll.agent.v1.SetBypass
+	(*SetIntake)(nil),      // 19: plimsoll.agent.v1.SetIntake
+	(*Stand)(nil),          // 20: plimsoll.agent.v1.Stand
+	(*Need)(nil),           // 21: plimsoll.agent.v1.Need
+	(*ReserveRule)(nil),    // 22: plimsoll.agent.v1.ReserveRule
+	(*Dimension)(nil),      // 23: plimsoll.agent.v1.Dimension
+	(*Label)(nil),          // 24: plimsoll.agent.v1.Label
+	(*Verdict)(nil),        // 25: plimsoll.agent.v1.Verdict
+	(*Holding)(nil),        // 26: plimsoll.agent.v1.Holding
+	(*Facts)(nil),          // 27: plimsoll.agent.v1.Facts
+	(*End)(nil),            // 28: plimsoll.agent.v1.End
+	(*Held)(nil),           // 29: plimsoll.agent.v1.Held
+	(*Recorded)(nil),       // 30: plimsoll.agent.v1.Recorded
+	(*Stray)(nil),          // 31: plimsoll.agent.v1.Stray
+	(*Deed)(nil),           // 32: plimsoll.agent.v1.Deed
+	(*Sandbox)(nil),        // 33: plimsoll.agent.v1.Sandbox
+	(*View)(nil),           // 34: plimsoll.agent.v1.View
+	(*Waived)(nil),         // 35: plimsoll.agent.v1.Waived
+	(*Bypass)(nil),         // 36: plimsoll.agent.v1.Bypass
+	(*Limit)(nil),          // 37: plimsoll.agent.v1.Limit
+	(*Standing)(nil),       // 38: plimsoll.agent.v1.Standing
+	(*Settings)(nil),       // 39: plimsoll.agent.v1.Settings
+	(*Marks)(nil),          // 40: plimsoll.agent.v1.Marks
+	(*Reading)(nil),        // 41: plimsoll.agent.v1.Reading
 }
 var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	2,  // 0: plimsoll.agent.v1.ReplicaFrame.hello:type_name -> plimsoll.agent.v1.Hello
@@ -4002,68 +4215,70 @@ var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	3,  // 5: plimsoll.agent.v1.AgentFrame.proof:type_name -> plimsoll.agent.v1.Proof
 	6,  // 6: plimsoll.agent.v1.AgentFrame.stamp:type_name -> plimsoll.agent.v1.Stamp
 	5,  // 7: plimsoll.agent.v1.AgentFrame.keys_held:type_name -> plimsoll.agent.v1.KeysHeld
-	23, // 8: plimsoll.agent.v1.AgentFrame.verdict:type_name -> plimsoll.agent.v1.Verdict
+	25, // 8: plimsoll.agent.v1.AgentFrame.verdict:type_name -> plimsoll.agent.v1.Verdict
 	9,  // 9: plimsoll.agent.v1.AgentFrame.answers:type_name -> plimsoll.agent.v1.Answer
-	12, // 10: plimsoll.agent.v1.AgentFrame.tracks:type_name -> plimsoll.agent.v1.Ref
-	12, // 11: plimsoll.agent.v1.AgentFrame.reopens:type_name -> plimsoll.agent.v1.Ref
-	26, // 12: plimsoll.agent.v1.AgentFrame.ends:type_name -> plimsoll.agent.v1.End
-	13, // 13: plimsoll.agent.v1.Ask.reserve:type_name -> plimsoll.agent.v1.Reserve
-	14, // 14: plimsoll.agent.v1.Ask.renew:type_name -> plimsoll.agent.v1.Renew
-	12, // 15: plimsoll.agent.v1.Ask.release:type_name -> plimsoll.agent.v1.Ref
-	17, // 16: plimsoll.agent.v1.Ask.set_intake:type_name -> plimsoll.agent.v1.SetIntake
-	18, // 17: plimsoll.agent.v1.Ask.stand:type_name -> plimsoll.agent.v1.Stand
-	12, // 18: plimsoll.agent.v1.Ask.acked:type_name -> plimsoll.agent.v1.Ref
+	14, // 10: plimsoll.agent.v1.AgentFrame.tracks:type_name -> plimsoll.agent.v1.Ref
+	14, // 11: plimsoll.agent.v1.AgentFrame.reopens:type_name -> plimsoll.agent.v1.Ref
+	28, // 12: plimsoll.agent.v1.AgentFrame.ends:type_name -> plimsoll.agent.v1.End
+	15, // 13: plimsoll.agent.v1.Ask.reserve:type_name -> plimsoll.agent.v1.Reserve
+	16, // 14: plimsoll.agent.v1.Ask.renew:type_name -> plimsoll.agent.v1.Renew
+	14, // 15: plimsoll.agent.v1.Ask.release:type_name -> plimsoll.agent.v1.Ref
+	19, // 16: plimsoll.agent.v1.Ask.set_intake:type_name -> plimsoll.agent.v1.SetIntake
+	20, // 17: plimsoll.agent.v1.Ask.stand:type_name -> plimsoll.agent.v1.Stand
+	14, // 18: plimsoll.agent.v1.Ask.acked:type_name -> plimsoll.agent.v1.Ref
 	8,  // 19: plimsoll.agent.v1.Ask.verdict:type_name -> plimsoll.agent.v1.Nothing
 	8,  // 20: plimsoll.agent.v1.Ask.view:type_name -> plimsoll.agent.v1.Nothing
 	8,  // 21: plimsoll.agent.v1.Ask.holding:type_name -> plimsoll.agent.v1.Nothing
-	12, // 22: plimsoll.agent.v1.Ask.holds:type_name -> plimsoll.agent.v1.Ref
-	15, // 23: plimsoll.agent.v1.Ask.set_enforcement:type_name -> plimsoll.agent.v1.SetEnforcement
-	16, // 24: plimsoll.agent.v1.Ask.set_bypass:type_name -> plimsoll.agent.v1.SetBypass
-	32, // 25: plimsoll.agent.v1.Answer.view:type_name -> plimsoll.agent.v1.View
-	27, // 26: plimsoll.agent.v1.Answer.held:type_name -> plimsoll.agent.v1.Held
-	10, // 27: plimsoll.agent.v1.Answer.placed:type_name -> plimsoll.agent.v1.Placed
-	11, // 28: plimsoll.agent.v1.Placed.identity:type_name -> plimsoll.agent.v1.Identity
-	19, // 29: plimsoll.agent.v1.Placed.need:type_name -> plimsoll.agent.v1.Need
-	19, // 30: plimsoll.agent.v1.Reserve.need:type_name -> plimsoll.agent.v1.Need
-	11, // 31: plimsoll.agent.v1.Reserve.whose:type_name -> plimsoll.agent.v1.Identity
-	19, // 32: plimsoll.agent.v1.Stand.need:type_name -> plimsoll.agent.v1.Need
-	20, // 33: plimsoll.agent.v1.Need.rule:type_name -> plimsoll.agent.v1.ReserveRule
-	21, // 34: plimsoll.agent.v1.Need.dimensions:type_name -> plimsoll.agent.v1.Dimension
-	22, // 35: plimsoll.agent.v1.Need.labels:type_name -> plimsoll.agent.v1.Label
-	6,  // 36: plimsoll.agent.v1.Verdict.stamp:type_name -> plimsoll.agent.v1.Stamp
-	21, // 37: plimsoll.agent.v1.Verdict.left:type_name -> plimsoll.agent.v1.Dimension
-	25, // 38: plimsoll.agent.v1.Verdict.facts:type_name -> plimsoll.agent.v1.Facts
-	24, // 39: plimsoll.agent.v1.Verdict.holding:type_name -> plimsoll.agent.v1.Holding
-	22, // 40: plimsoll.agent.v1.Facts.labels:type_name -> plimsoll.agent.v1.Label
-	21, // 41: plimsoll.agent.v1.Facts.limits:type_name -> plimsoll.agent.v1.Dimension
-	12, // 42: plimsoll.agent.v1.Held.reserved:type_name -> plimsoll.agent.v1.Ref
-	31, // 43: plimsoll.agent.v1.Held.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
-	26, // 44: plimsoll.agent.v1.Held.ends:type_name -> plimsoll.agent.v1.End
-	30, // 45: plimsoll.agent.v1.Held.deeds:type_name -> plimsoll.agent.v1.Deed
-	29, // 46: plimsoll.agent.v1.Held.out_of_gate:type_name -> plimsoll.agent.v1.Stray
-	28, // 47: plimsoll.agent.v1.Held.recorded:type_name -> plimsoll.agent.v1.Recorded
-	10, // 48: plimsoll.agent.v1.Recorded.placed:type_name -> plimsoll.agent.v1.Placed
-	19, // 49: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
-	21, // 50: plimsoll.agent.v1.Sandbox.holds:type_name -> plimsoll.agent.v1.Dimension
-	35, // 51: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
-	36, // 52: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
-	31, // 53: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
-	37, // 54: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
-	39, // 55: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
-	33, // 56: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
-	34, // 57: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
-	29, // 58: plimsoll.agent.v1.View.out_of_gate:type_name -> plimsoll.agent.v1.Stray
-	19, // 59: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
-	22, // 60: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
-	21, // 61: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
-	38, // 62: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
-	0,  // 63: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
-	1,  // 64: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
-	64, // [64:65] is the sub-list for method output_type
-	63, // [63:64] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	14, // 22: plimsoll.agent.v1.Ask.holds:type_name -> plimsoll.agent.v1.Ref
+	17, // 23: plimsoll.agent.v1.Ask.set_enforcement:type_name -> plimsoll.agent.v1.SetEnforcement
+	18, // 24: plimsoll.agent.v1.Ask.set_bypass:type_name -> plimsoll.agent.v1.SetBypass
+	34, // 25: plimsoll.agent.v1.Answer.view:type_name -> plimsoll.agent.v1.View
+	29, // 26: plimsoll.agent.v1.Answer.held:type_name -> plimsoll.agent.v1.Held
+	12, // 27: plimsoll.agent.v1.Answer.placed:type_name -> plimsoll.agent.v1.Placed
+	10, // 28: plimsoll.agent.v1.Answer.lore:type_name -> plimsoll.agent.v1.Lore
+	11, // 29: plimsoll.agent.v1.Lore.seen:type_name -> plimsoll.agent.v1.Seen
+	13, // 30: plimsoll.agent.v1.Placed.identity:type_name -> plimsoll.agent.v1.Identity
+	21, // 31: plimsoll.agent.v1.Placed.need:type_name -> plimsoll.agent.v1.Need
+	21, // 32: plimsoll.agent.v1.Reserve.need:type_name -> plimsoll.agent.v1.Need
+	13, // 33: plimsoll.agent.v1.Reserve.whose:type_name -> plimsoll.agent.v1.Identity
+	21, // 34: plimsoll.agent.v1.Stand.need:type_name -> plimsoll.agent.v1.Need
+	22, // 35: plimsoll.agent.v1.Need.rule:type_name -> plimsoll.agent.v1.ReserveRule
+	23, // 36: plimsoll.agent.v1.Need.dimensions:type_name -> plimsoll.agent.v1.Dimension
+	24, // 37: plimsoll.agent.v1.Need.labels:type_name -> plimsoll.agent.v1.Label
+	6,  // 38: plimsoll.agent.v1.Verdict.stamp:type_name -> plimsoll.agent.v1.Stamp
+	23, // 39: plimsoll.agent.v1.Verdict.left:type_name -> plimsoll.agent.v1.Dimension
+	27, // 40: plimsoll.agent.v1.Verdict.facts:type_name -> plimsoll.agent.v1.Facts
+	26, // 41: plimsoll.agent.v1.Verdict.holding:type_name -> plimsoll.agent.v1.Holding
+	24, // 42: plimsoll.agent.v1.Facts.labels:type_name -> plimsoll.agent.v1.Label
+	23, // 43: plimsoll.agent.v1.Facts.limits:type_name -> plimsoll.agent.v1.Dimension
+	14, // 44: plimsoll.agent.v1.Held.reserved:type_name -> plimsoll.agent.v1.Ref
+	33, // 45: plimsoll.agent.v1.Held.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
+	28, // 46: plimsoll.agent.v1.Held.ends:type_name -> plimsoll.agent.v1.End
+	32, // 47: plimsoll.agent.v1.Held.deeds:type_name -> plimsoll.agent.v1.Deed
+	31, // 48: plimsoll.agent.v1.Held.out_of_gate:type_name -> plimsoll.agent.v1.Stray
+	30, // 49: plimsoll.agent.v1.Held.recorded:type_name -> plimsoll.agent.v1.Recorded
+	12, // 50: plimsoll.agent.v1.Recorded.placed:type_name -> plimsoll.agent.v1.Placed
+	21, // 51: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
+	23, // 52: plimsoll.agent.v1.Sandbox.holds:type_name -> plimsoll.agent.v1.Dimension
+	37, // 53: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
+	38, // 54: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
+	33, // 55: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
+	39, // 56: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
+	41, // 57: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
+	35, // 58: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
+	36, // 59: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
+	31, // 60: plimsoll.agent.v1.View.out_of_gate:type_name -> plimsoll.agent.v1.Stray
+	21, // 61: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
+	24, // 62: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
+	23, // 63: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
+	40, // 64: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
+	0,  // 65: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
+	1,  // 66: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
+	66, // [66:67] is the sub-list for method output_type
+	65, // [65:66] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_plimsoll_agent_v1_agent_proto_init() }
@@ -4088,6 +4303,7 @@ func file_plimsoll_agent_v1_agent_proto_init() {
 		(*Ask_SetBypass)(nil),
 		(*Ask_AckedDeed)(nil),
 		(*Ask_Clear)(nil),
+		(*Ask_Lore)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4095,7 +4311,7 @@ func file_plimsoll_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plimsoll_agent_v1_agent_proto_rawDesc), len(file_plimsoll_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,318 @@
+// Package learned is what a fleet keeps of the runs of each template: what every host saw, and
+// the reserve that follows. It is one table of rules for every store: which word counts, what is
+// added up, what is forgotten. What a reserve is, package learn decides.
+//
+//	hosts' words, one for each (host, incarnation, template); a later one replaces it
+//	     │ of a life that is over: added to what is kept of the template, once
+//	     ▼
+//	all of a template, added up → learn.Template.Step → the estimate that replicas hand out
+//
+// A class has at most MostOfClass templates, because a request may name any: a new one takes the
+// place of the one with the fewest runs, of these the one that ran longest ago. What did not run
+// for thirty days is forgotten.
+//
+// It does no I/O and reads no clock. A Book has one owner.
+package learned
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/learn"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// What is kept, and how often it is looked at.
+const (
+	MostOfClass = 64
+	Forgotten   = 30 * 24 * time.Hour // after the last run
+	StepEvery   = time.Minute         // where nothing new was seen: reserves sink with time
+)
+
+// ID names a template of a class.
+type ID struct{ Class, Template string }
+
+func (a ID) compare(b ID) int {
+	return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Template, b.Template))
+}
+
+// Word is all that one host saw of a template's runs in one life.
+type Word struct {
+	Host        string
+	Incarnation int64
+	host.Seen
+}
+
+// ID is the template that it is about.
+func (w *Word) ID() ID { return ID{w.Class, w.Template} }
+
+// Life is a host in one incarnation.
+type Life struct {
+	Host        string
+	Incarnation int64
+}
+
+// Compare orders words in the order in which they are taken.
+func (w Word) Compare(o Word) int {
+	return cmp.Or(w.ID().compare(o.ID()), cmp.Compare(w.Host, o.Host), cmp.Compare(w.Incarnation, o.Incarnation))
+}
+
+type place struct {
+	ID
+	Life
+}
+
+func (w *Word) place() place { return place{w.ID(), Life{w.Host, w.Incarnation}} }
+
+// Sum is what was seen of a template's runs by many.
+type Sum struct {
+	Size      gate.Bytes `json:"size"`      // the largest configured size
+	Held      gate.Bytes `json:"held"`      // Σ resident over seconds, in byte-seconds
+	Committed gate.Bytes `json:"committed"` // Σ configured, likewise
+	Runs      learn.Runs `json:"runs"`
+}
+
+func (s *Sum) add(size, held, committed gate.Bytes, runs *learn.Runs) {
+	s.Size = max(s.Size, size)
+	s.Held, s.Committed = s.Held.Add(held), s.Committed.Add(committed)
+	s.Runs.Merge(runs)
+}
+
+// Known is what replicas need to know of a template.
+type Known struct {
+	Class     string         `json:"class"`
+	Template  string         `json:"template"`
+	Size      gate.Bytes     `json:"size"`  // the largest configured size that ran
+	Prior     gate.Bytes     `json:"prior"` // what the class's own rule reserves of it
+	Mean      gate.Bytes     `json:"mean"`  // resident on average
+	Held      gate.Bytes     `json:"held"`
+	Committed gate.Bytes     `json:"committed"`
+	Runs      int64          `json:"runs"` // that ended, ever
+	Estimate  learn.Estimate `json:"estimate"`
+	SteppedAt pool.Time      `json:"stepped_at"`
+	RanAt     pool.Time      `json:"ran_at"` // when something new was seen of it
+	BrokeAt   pool.Time      `json:"broke_at,omitempty"`
+}
+
+// ID is the template's name.
+func (k *Known) ID() ID { return ID{k.Class, k.Template} }
+
+// Template is all that is kept of one.
+type Template struct {
+	Known  Known          `json:"-"`
+	Former Sum            `json:"former"` // from lives that are over
+	All    Sum            `json:"all"`    // everything, as of the last step
+	State  learn.Template `json:"state"`
+}
+
+// Rules are the classes in force: of each what its reserve is until it is learned.
+type Rules map[string]gate.ReserveRule
+
+// Book is the part of a store that one step needs, and what the step changed.
+type Book struct {
+	Templates map[ID]*Template
+	words     map[place]*Word
+	over      map[place]bool // whose words were added to what is kept
+
+	Written map[ID]bool // templates to be written
+	Dropped map[ID]bool // templates that are gone with all words of them, before others are written
+	Said    []*Word     // words to be written
+	Over    []*Word     // words that are gone
+}
+
+// NewBook returns one with nothing in it.
+func NewBook() *Book {
+	return &Book{
+		Templates: map[ID]*Template{}, words: map[place]*Word{}, over: map[place]bool{},
+		Written: map[ID]bool{}, Dropped: map[ID]bool{},
+	}
+}
+
+// Settle forgets what the last step changed: it is written.
+func (b *Book) Settle() {
+	clear(b.Written)
+	clear(b.Dropped)
+	clear(b.over)
+	b.Said, b.Over = nil, nil
+}
+
+// Load adds a word that the store has, unless the step has a newer one, or is done with it.
+func (b *Book) Load(w *Word) {
+	if b.words[w.place()] == nil && !b.over[w.place()] && !b.Dropped[w.ID()] {
+		b.words[w.place()] = w
+	}
+}
+
+// Take takes what hosts said and returns the templates of which something is new, so that all
+// words of them must be in the book before Step. It needs every template, and the words of the
+// hosts that are told of. lives are the incarnations that those hosts are registered under.
+func (b *Book) Take(now pool.Time, lives map[string]int64, rules Rules, told []Word) []ID {
+	b.endLives(lives)
+	fresh := map[ID]bool{}
+	for i := range told {
+		w := &told[i]
+		_, class := rules[w.Class]
+		if life, registered := lives[w.Host]; !class || !registered || life != w.Incarnation {
+			continue
+		}
+		if was := b.words[w.place()]; was != nil && was.Sequence >= w.Sequence {
+			continue
+		}
+		t := b.template(w.ID())
+		t.Known.RanAt = now
+		b.words[w.place()] = w
+		b.Said = append(b.Said, w)
+		fresh[w.ID()] = true
+		b.Written[w.ID()] = true
+	}
+	for id := range fresh {
+		if b.Templates[id] == nil { // another took its place again
+			delete(fresh, id)
+		}
+	}
+	b.Said = slices.DeleteFunc(b.Said, func(w *Word) bool { return b.words[w.place()] != w })
+	return sorted(fresh)
+}
+
+// endLives keeps what was said by hosts that have another life now.
+func (b *Book) endLives(lives map[string]int64) {
+	for _, at := range b.places() {
+		life, registered := lives[at.Host]
+		if !registered || at.Incarnation == life {
+			continue
+		}
+		w := b.words[at]
+		if t := b.Templates[at.ID]; t != nil {
+			t.Former.add(w.Size, w.Held, w.Committed, &w.Runs)
+			b.Written[at.ID] = true
+		}
+		delete(b.words, at)
+		b.over[at] = true
+		b.Over = append(b.Over, w)
+	}
+}
+
+// places are those of all words, in a fixed order.
+func (b *Book) places() []place {
+	out := make([]place, 0, len(b.words))
+	for at := range b.words {
+		out = append(out, at)
+	}
+	slices.SortFunc(out, func(x, y place) int {
+		return cmp.Or(x.ID.compare(y.ID), cmp.Compare(x.Host, y.Host), cmp.Compare(x.Incarnation, y.Incarnation))
+	})
+	return out
+}
+
+// template returns what is kept of one, making room for one that is new.
+func (b *Book) template(id ID) *Template {
+	if t := b.Templates[id]; t != nil {
+		return t
+	}
+	var of []*Template
+	for other, t := range b.Templates {
+		if other.Class == id.Class {
+			of = append(of, t)
+		}
+	}
+	if len(of) >= MostOfClass {
+		b.drop(slices.MinFunc(of, gives).Known.ID())
+	}
+	t := &Template{Known: Known{Class: id.Class, Template: id.Template}}
+	b.Templates[id] = t
+	return t
+}
+
+// gives says which of two gives place first.
+func gives(a, b *Template) int {
+	return cmp.Or(cmp.Compare(a.Known.Runs, b.Known.Runs), cmp.Compare(a.Known.RanAt, b.Known.RanAt), a.Known.ID().compare(b.Known.ID()))
+}
+
+func (b *Book) drop(id ID) {
+	delete(b.Templates, id)
+	delete(b.Written, id)
+	b.Dropped[id] = true
+	for at := range b.words {
+		if at.ID == id {
+			delete(b.words, at)
+		}
+	}
+}
+
+// Due are the templates that a step is due of, though nothing new was seen.
+func Due(now pool.Time, known []Known) bool {
+	return slices.ContainsFunc(known, func(k Known) bool { return k.due(now) })
+}
+
+func (k *Known) due(now pool.Time) bool { return now >= k.SteppedAt.Add(StepEvery) }
+
+// Step adds up what is fresh, takes every template that is due to now, and forgets what has not
+// run for long. The class of one may have left the configuration: it waits to be forgotten.
+func (b *Book) Step(now pool.Time, rules Rules, fresh []ID) {
+	for _, id := range fresh {
+		b.addUp(id)
+	}
+	all := map[ID]bool{}
+	for id := range b.Templates {
+		all[id] = true
+	}
+	for _, id := range sorted(all) {
+		t := b.Templates[id]
+		rule, ok := rules[id.Class]
+		switch {
+		case now >= t.Known.RanAt.Add(Forgotten):
+			b.drop(id)
+		case ok && (slices.Contains(fresh, id) || t.Known.due(now)):
+			t.step(now, rule)
+			b.Written[id] = true
+		}
+	}
+}
+
+// addUp sums a template's words up with what is kept of those that are over.
+func (b *Book) addUp(id ID) {
+	t := b.Templates[id]
+	t.All = Sum{}
+	t.All.add(t.Former.Size, t.Former.Held, t.Former.Committed, &t.Former.Runs)
+	for at, w := range b.words { // the order does not matter
+		if at.ID == id {
+			t.All.add(w.Size, w.Held, w.Committed, &w.Runs)
+		}
+	}
+}
+
+// step takes one template to now.
+func (t *Template) step(now pool.Time, rule gate.ReserveRule) {
+	k := &t.Known
+	rule.Learned = 0
+	prior := gate.Reserve(gate.Ask{Memory: t.All.Size, Rule: rule}, gate.WorkingSet)
+	was := k.Estimate
+	k.Estimate = t.State.Step(time.Duration(now)*time.Millisecond, t.All.Size, prior, &t.All.Runs)
+	k.Size, k.Prior, k.Held, k.Committed = t.All.Size, prior, t.All.Held, t.All.Committed
+	k.Mean, k.Runs, k.SteppedAt = t.All.Runs.Mean(), t.All.Runs.N(), now
+	if k.Estimate.Broken && !was.Broken {
+		k.BrokeAt = now
+	}
+}
+
+func sorted(ids map[ID]bool) []ID {
+	out := make([]ID, 0, len(ids))
+	for id := range ids {
+		out = append(out, id)
+	}
+	slices.SortFunc(out, ID.compare)
+	return out
+}
+
+// List returns what is known of each, by class and template.
+func (b *Book) List() []Known {
+	out := make([]Known, 0, len(b.Templates))
+	for _, t := range b.Templates {
+		out = append(out, t.Known)
+	}
+	slices.SortFunc(out, func(x, y Known) int { return x.ID().compare(y.ID()) })
+	return out
+}

@@ -1,0 +1,2 @@
+-- The one row is the lock of every template.
+SELECT one FROM learning WHERE one = 1 @lock

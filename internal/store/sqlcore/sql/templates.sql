@@ -1,0 +1,1 @@
+SELECT known, document FROM templates ORDER BY class, template

@@ -1,0 +1,1 @@
+DELETE FROM templates WHERE class = $1 AND template = $2

@@ -1,0 +1,1 @@
+SELECT known FROM templates
