@@ -2039,7 +2039,7 @@ type TemplateStanding struct {
 	// ConfiguredMB The largest configured size that ran, MiB; before any ran, the class's.
 	ConfiguredMB int64 `json:"configured_mb"`
 
-	// Counted Of them
+	// Counted Of them, those that are learned from.
 	Counted int64 `json:"counted"`
 
 	// Enough With so many of them something is learned.
@@ -2069,7 +2069,7 @@ type TemplateStanding struct {
 	// ResidentRatio Resident ÷ configured memory, over all the time that they ran.
 	ResidentRatio *float64 `json:"resident_ratio,omitempty"`
 
-	// Runs Runs that ended
+	// Runs Runs that ended, ever.
 	Runs int64 `json:"runs"`
 
 	// Seen Part of the runs under a learned reserve that did.

@@ -13,13 +13,14 @@ import (
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/store/storetest"
 )
 
 // learning is a rig whose hosts are registered, and whose gateway learns.
-func learning(t *testing.T, document string, hosts []*fakeHost, test func(*rig)) {
+func learning(t *testing.T, document string, hosts []*fakeHost, test func(*rig), plan ...storetest.Fault) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, hosts)
+		r := newRig(t, hosts, plan...)
 		r.apply(document)
 		for _, h := range hosts {
 			life, err := r.memory.Register(t.Context(), h.id)
@@ -191,4 +192,27 @@ func TestLearningGoesOn(t *testing.T) {
 			t.Errorf("over two lives: %+v", got)
 		}
 	})
+}
+
+// What the store did not write, or wrote without an answer, is told again, and counts once. When
+// it cannot be read, what was learned stays in force.
+func TestLearningSurvivesTheStore(t *testing.T) {
+	learning(t, fleetDocument, oneHost(64<<10), func(r *rig) {
+		for i := range 30 {
+			r.ran(fmt.Sprint("k", i), "large", 200*gate.MiB)
+			if i%10 == 9 {
+				time.Sleep(11 * time.Second)
+			}
+		}
+		time.Sleep(11 * time.Second)
+		if got := r.template("large", "large"); got.Runs != 30 || got.State != api.ReserveStateLearned {
+			t.Errorf("%+v", got)
+		}
+		r.store.GoAway(true)
+		time.Sleep(30 * time.Second)
+		r.store.GoAway(false)
+		if mb := r.charged("q", "large"); mb != 200 {
+			t.Errorf("after the store was away one is charged %d MiB", mb)
+		}
+	}, storetest.Fault{Call: "Learn", Nth: 1}, storetest.Fault{Call: "Learn", Nth: 2, Persisted: true}, storetest.Fault{Call: "Learned", Nth: 2})
 }

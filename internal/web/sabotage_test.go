@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/internal/control"
+	"github.com/plimsoll-project/plimsoll/internal/learned"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
@@ -155,4 +156,11 @@ func (s *sabotaged) Ping(ctx context.Context) error {
 		return err
 	}
 	return s.Store.Ping(ctx)
+}
+
+func (s *sabotaged) Learned(ctx context.Context) ([]learned.Known, error) {
+	if err := s.broken("Learned"); err != nil {
+		return nil, err
+	}
+	return s.Store.Learned(ctx)
 }

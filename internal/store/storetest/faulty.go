@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/internal/control"
+	"github.com/plimsoll-project/plimsoll/internal/learned"
 	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/registry"
 )
@@ -276,6 +277,16 @@ func (f *FaultyStore) Config(ctx context.Context) (control.Config, error) {
 // Apply implements control.Store.
 func (f *FaultyStore) Apply(ctx context.Context, c control.Config, s pool.Settings) (int64, bool, error) {
 	return two(f, "Apply", func() (int64, bool, error) { return f.Store.Apply(ctx, c, s) })
+}
+
+// Learn implements control.Store.
+func (f *FaultyStore) Learn(ctx context.Context, rules learned.Rules, told []learned.Word) error {
+	return f.around("Learn", func() error { return f.Store.Learn(ctx, rules, told) })
+}
+
+// Learned implements control.Store.
+func (f *FaultyStore) Learned(ctx context.Context) ([]learned.Known, error) {
+	return one(f, "Learned", func() ([]learned.Known, error) { return f.Store.Learned(ctx) })
 }
 
 // Ping implements control.Store.
