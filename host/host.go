@@ -192,7 +192,7 @@ func New(cfg Config, incarnation int64) *Host {
 		sandboxes: map[string]*Sandbox{}, ends: map[Ref]End{},
 		deeds: map[int64]Deed{}, waived: map[Denial]int64{}, counted: map[string]bool{},
 		dims: make([]int64, len(cfg.Dims)), holds: make([]int64, len(cfg.Dims)),
-		seen: map[templateID]*seen{},
+		seen:  map[templateID]*seen{},
 		valve: pressure.NewValve(cfg.Marks), intake: IntakeOpen,
 		publishedAt: -heartbeat,
 	}
