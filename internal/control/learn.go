@@ -7,8 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/learned"
@@ -96,6 +98,25 @@ func (g *Gateway) templates() []learned.Known {
 		return slices.Collect(maps.Values(*l))
 	}
 	return nil
+}
+
+// collectTemplates counts them by class, as they were read last.
+func (g *Gateway) collectTemplates(out chan<- prometheus.Metric) {
+	fleet, templates := g.Fleet(), g.templates()
+	if fleet == nil {
+		return
+	}
+	for i := range fleet.Classes {
+		of := map[api.ReserveState]int{}
+		for j := range templates {
+			if k := &templates[j]; k.Class == fleet.Classes[i].Name {
+				of[reserveState(&fleet.Classes[i], &k.Estimate)]++
+			}
+		}
+		for state, n := range of {
+			out <- prometheus.MustNewConstMetric(descTemplates, prometheus.GaugeValue, float64(n), fleet.Classes[i].Name, string(state))
+		}
+	}
 }
 
 // rules are those of the classes whose sandboxes are on hosts.

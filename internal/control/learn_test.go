@@ -165,6 +165,13 @@ func TestBrokenPrediction(t *testing.T) {
 		if n := testutil.ToFloat64(r.options.Metrics.TemplatesBroken.WithLabelValues("large")); n != 1 {
 			t.Errorf("counted %v times", n)
 		}
+		gauge := strings.NewReader(`# HELP plimsoll_templates Templates of a class of which runs were seen, by what is reserved of its sandboxes: stateful, fixed, prior, learned or broken, of which the last is an alarm.
+# TYPE plimsoll_templates gauge
+plimsoll_templates{class="large",state="broken"} 1
+`)
+		if err := testutil.GatherAndCompare(r.metrics, gauge, "plimsoll_templates"); err != nil {
+			t.Error(err)
+		}
 		if n := strings.Count(r.log.String(), "runs peak higher than was predicted"); n != 1 {
 			t.Errorf("said %d times", n)
 		}

@@ -147,6 +147,7 @@ var (
 	descCap        = prometheus.NewDesc("plimsoll_pool_cap_slots", "Slots in all; absent without a cap.", perPool, nil)
 	descOutOfGate  = prometheus.NewDesc("plimsoll_out_of_gate", "What ran without a slot when this replica was last told what runs; absent when it was not told within the life of a slot.", perPool, nil)
 	descRunning    = prometheus.NewDesc("plimsoll_pool_running_slots", "Slots whose sandbox was booted; zero for long while all are held is an alarm: nothing is there that could end.", perPool, nil)
+	descTemplates  = prometheus.NewDesc("plimsoll_templates", "Templates of a class of which runs were seen, by what is reserved of its sandboxes: stateful, fixed, prior, learned or broken, of which the last is an alarm.", []string{"class", "state"}, nil)
 	descWaiting    = prometheus.NewDesc("plimsoll_pool_waiting", "Admissions that wait.", perPool, nil)
 )
 
@@ -157,7 +158,7 @@ func (g *Gateway) Gauges() prometheus.Collector { return hostGauges{g} }
 func (c hostGauges) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom,
-		descAside, descFree, descFileCache, descStrays, descOutside, descSandboxes, descShut, descQuarantine, descDeaf, descBusy, descRunning, descCap, descWaiting, descOutOfGate,
+		descAside, descFree, descFileCache, descStrays, descOutside, descSandboxes, descShut, descQuarantine, descDeaf, descBusy, descRunning, descCap, descWaiting, descOutOfGate, descTemplates,
 	} {
 		out <- d
 	}
@@ -180,6 +181,7 @@ func (c hostGauges) Collect(out chan<- prometheus.Metric) {
 		deaf = 1
 	}
 	out <- prometheus.MustNewConstMetric(descDeaf, prometheus.GaugeValue, deaf)
+	c.g.collectTemplates(out)
 	lines, err := c.g.Store.Lines(ctx)
 	if err != nil {
 		c.g.Log.Warn("pools not read for the metrics", "err", err)
