@@ -208,11 +208,12 @@ func (s *sampler) residents(sandboxes []host.Sandbox) []host.Resident {
 	return out
 }
 
-// resident reads a sandbox's own cgroup, or its process tree where it has none. The table
-// of processes is read once a sample, by the first that needs it.
+// resident reads a sandbox's own cgroup, or its process tree where it has none, or one without
+// the memory controller. The table of processes is read once a sample, by the first that needs it.
 func (s *sampler) resident(b host.Sandbox, table **hostmem.Processes) (hostmem.Resident, error) {
-	machine := s.agent.cfg.Machine
-	if b.Process.Cgroup != "" {
+	machine, driver := s.agent.cfg.Machine, s.agent.cfg.Driver
+	blind := !driver.Limits() && b.Process.Cgroup == driver.CgroupOf(b.ID)
+	if b.Process.Cgroup != "" && !blind {
 		return machine.ResidentCgroup(b.Process.Cgroup)
 	}
 	if *table == nil {

@@ -74,7 +74,7 @@ func makeDir(dir string) error {
 }
 
 func (d *Driver) limit(g group, limit gate.Bytes) error {
-	if limit == 0 || !d.limits() {
+	if limit == 0 || !d.Limits() {
 		return nil
 	}
 	file := "memory.max"
@@ -84,8 +84,9 @@ func (d *Driver) limit(g group, limit gate.Bytes) error {
 	return put(filepath.Join(g.dirs[0], file), strconv.FormatInt(int64(limit), 10))
 }
 
-// limits says whether the sandboxes' cgroups have the memory controller.
-func (d *Driver) limits() bool {
+// Limits says whether the sandboxes' cgroups have the memory controller, and so tell what they
+// hold.
+func (d *Driver) Limits() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.bases) > 0 && d.bases[0].limits

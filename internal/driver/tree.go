@@ -127,7 +127,7 @@ func (p *Process) killRest() error {
 
 // oom asks the cgroup, while it is there, what the kernel killed in it.
 func (p *Process) oom() (hostmem.OOM, error) {
-	if p.group.path == "" || !p.driver.limits() {
+	if p.group.path == "" || !p.driver.Limits() {
 		return hostmem.OOM{}, nil
 	}
 	o, err := p.driver.machine.OOM(p.group.path)
