@@ -27,6 +27,7 @@ type Config struct {
 	MemoryMB int64             // as the guest sees it
 	Init     string            // a static program of this machine: /init of the guest
 	Args     []string          // of /init
+	Boot     []string          // further words of the kernel's command line
 	Files    map[string]string // path in the guest -> file here
 	Load     []Module          // for /init to load, in this order
 }
@@ -71,7 +72,7 @@ func Start(c Config) (*Machine, error) {
 const bootArgs = "console=ttyS0 quiet panic=-1 reboot=t psi=1"
 
 func (c *Config) arguments(root string) []string {
-	kernelArgs := bootArgs
+	kernelArgs := strings.Join(append([]string{bootArgs}, c.Boot...), " ")
 	for _, m := range c.Load {
 		for _, p := range m.Params {
 			kernelArgs += " " + m.Name + "." + p

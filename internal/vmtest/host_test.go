@@ -18,7 +18,20 @@ func TestHost(t *testing.T) {
 	c := config(t, 512, "host", chosen())
 	c.Files = map[string]string{"bin/plimsoll": built(t, "plimsoll")}
 	c.Load = []microvm.Module{{Name: "brd", Params: []string{"rd_nr=2", "rd_size=262144"}}} // KiB
-	g := boots(t, c)
+	boots(t, c).reports()
+}
+
+// A kernel that was told to have no pressure figures and no memory controller.
+func TestHostWithoutMuch(t *testing.T) {
+	c := config(t, 384, "bare")
+	c.Boot = []string{"psi=0", "cgroup_disable=memory"}
+	c.Files = map[string]string{"bin/plimsoll": built(t, "plimsoll")}
+	boots(t, c).reports()
+}
+
+// reports takes what a guest tells of its checks, until all are over.
+func (g *guest) reports() {
+	t := g.t
 	for seen := 0; ; {
 		switch e := g.event(); e.Kind {
 		case Begin:

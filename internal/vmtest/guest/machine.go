@@ -49,8 +49,9 @@ const (
 
 // machine is this machine with its agent.
 type machine struct {
-	agent *exec.Cmd
-	seam  boot.Client
+	cgroup string // of the agent; "": as this process
+	agent  *exec.Cmd
+	seam   boot.Client
 }
 
 // prepareHost makes the cgroups.
@@ -79,7 +80,7 @@ func (m *machine) start() error {
 		return err
 	}
 	defer log.Close()
-	group, err := os.Open(cgroups + service)
+	group, err := os.Open(cgroups + m.cgroup)
 	if err != nil {
 		return err
 	}
@@ -93,6 +94,7 @@ func (m *machine) start() error {
 		fmt.Sprintf("PLIMSOLL_HOST_HEADROOM=%dMiB", headroomMB),
 		"PLIMSOLL_HOST_STOP_GRACE=1s",
 		"PLIMSOLL_HOST_DWELL=2s",
+		"PLIMSOLL_HOST_DIMENSIONS=hugepages=16",
 	}
 	m.agent.Stdout, m.agent.Stderr = log, log
 	m.agent.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}

@@ -2,6 +2,7 @@
 // runs there, the work that its sandboxes do, and a guest that is a sandbox itself.
 //
 //	/init host PATTERN  start the agent, and check it
+//	/init bare          the same where the kernel offers the agent little
 //	/init touch         touch memory as the console orders it
 //	/init work ...      be a sandbox, or something beside the sandboxes
 //
@@ -27,6 +28,8 @@ func main() {
 	switch os.Args[1] {
 	case "host":
 		checkHost(regexp.MustCompile(os.Args[2]))
+	case "bare":
+		checkBare()
 	case "touch":
 		takeOrders(os.Stdin)
 	case "work":
