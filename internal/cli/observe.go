@@ -27,6 +27,7 @@ configured size it holds, and what each mode would charge and could still promis
 
   working-set  charges what is held, and at least the reserve (a quarter, or 512 MiB)
   committed    charges what was configured
+  learned      as working-set, by the reserves that runs have shown, once 30 of a size ended
 
 With --match or --cgroup-parent it looks by itself, once, and needs no agent. It touches
 nothing. A configured size is, in this order: the cgroup's memory.max; the size on the command
@@ -99,6 +100,12 @@ func drawObserved(w io.Writer, r observe.Report, now time.Time) error {
 	if err := modeTable(r).write(&b, "  "); err != nil {
 		return err
 	}
+	if len(r.Learned) > 0 {
+		b.WriteString("\n")
+		if err := learnedTable(r.Learned).write(&b, "  "); err != nil {
+			return err
+		}
+	}
 	if len(r.Sandboxes) > 0 {
 		b.WriteString("\n")
 		if err := observedTable(r.Sandboxes).write(&b, "  "); err != nil {
@@ -123,6 +130,18 @@ func modeTable(r observe.Report) *table {
 			note = grouped(m.OverMB) + " MiB past its line: it would take nothing new"
 		}
 		t.row(m.Mode, grouped(m.HeldMB), grouped(m.AdmittableMB), more, note)
+	}
+	return t
+}
+
+func learnedTable(list []observe.Learned) *table {
+	t := newTable(">CONFIGURED", "RUNS", ">RESERVE", ">RESIDENT ON AVERAGE")
+	for _, l := range list {
+		runs, reserve := fmt.Sprintf("prior; %d of %d runs", l.Ended, l.Enough), "-"
+		if l.ReserveMB > 0 {
+			runs, reserve = "learned; "+grouped(l.Ended)+" runs", grouped(l.ReserveMB)
+		}
+		t.row(grouped(l.ConfiguredMB), runs, reserve, grouped(l.MeanMB))
 	}
 	return t
 }

@@ -48,6 +48,7 @@ type Observer struct {
 	looks   int64
 	peaks   map[string]gate.Bytes // id -> the most that it was seen to hold
 	most    Peak
+	learned learning
 }
 
 // Peak is the fullest that the machine was seen.
@@ -117,6 +118,7 @@ func (s *sandbox) charge(rule gate.ReserveRule, m gate.Mode) gate.Bytes {
 }
 
 func (o *Observer) report(found []sandbox, limits []gate.Limit, now time.Time) Report {
+	o.learned.look(found, o.peaks, now)
 	resident, sizes := gate.Bytes(0), []gate.Bytes(nil)
 	for i := range found {
 		resident = resident.Add(found[i].held.Bytes)
@@ -139,27 +141,34 @@ func (o *Observer) report(found []sandbox, limits []gate.Limit, now time.Time) R
 		r.Limits = append(r.Limits, Limit{l.Name, l.Size.FloorMiB(), l.Used.CeilMiB()})
 	}
 	typical := median(sizes)
+	prior := func(*sandbox) gate.ReserveRule { return o.rules.Reserve }
+	account := gate.Account{Free: free, Headroom: headroom}
 	for _, m := range []gate.Mode{gate.WorkingSet, gate.Committed} {
-		r.Modes = append(r.Modes, o.mode(m, found, gate.Account{Free: free, Headroom: headroom}, typical))
+		r.Modes = append(r.Modes, mode(m.String(), m, prior, found, account, typical))
+	}
+	if r.Learned = o.learned.list(); o.learned.any() {
+		learned := func(s *sandbox) gate.ReserveRule { return o.learned.rule(o.rules.Reserve, s) }
+		r.Modes = append(r.Modes, mode("learned", gate.WorkingSet, learned, found, account, typical))
 	}
 	o.list(&r, found, now)
 	return r
 }
 
-// mode says what a mode would hold of what was found, and what it could promise beside it.
-func (o *Observer) mode(m gate.Mode, found []sandbox, a gate.Account, typical gate.Bytes) Mode {
+// mode says what a mode would hold of what was found, each by its rule, and what it could promise
+// beside it.
+func mode(word string, m gate.Mode, rule func(*sandbox) gate.ReserveRule, found []sandbox, a gate.Account, typical gate.Bytes) Mode {
 	var held gate.Bytes
 	for i := range found {
-		c := found[i].charge(o.rules.Reserve, m)
+		c := found[i].charge(rule(&found[i]), m)
 		held = held.Add(c)
 		a.Unresident = a.Unresident.Add(c.Sub(found[i].held.Bytes).Positive())
 	}
 	room := gate.Room(a)
 	out := Mode{
-		Mode: m.String(), HeldMB: held.CeilMiB(), UnresidentMB: a.Unresident.CeilMiB(),
+		Mode: word, HeldMB: held.CeilMiB(), UnresidentMB: a.Unresident.CeilMiB(),
 		AdmittableMB: gate.Admittable(a).FloorMiB(), OverMB: gate.Bytes(0).Sub(room).Positive().CeilMiB(),
 	}
-	if need := gate.Need(gate.Ask{Memory: typical, Rule: o.rules.Reserve}, m); typical > 0 && need > 0 {
+	if need := gate.Need(gate.Ask{Memory: typical, Rule: rule(&sandbox{configured: typical})}, m); typical > 0 && need > 0 {
 		out.TypicalMB = typical.CeilMiB()
 		out.FitsMore = int64(gate.Admittable(a) / need)
 	}

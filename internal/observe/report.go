@@ -32,7 +32,8 @@ type Report struct {
 	Limits       []Limit   `json:"limits"`
 	PSISomeAvg10 *float64  `json:"psi_some_avg10,omitempty"` // percent; seen, and believed by nobody alone
 	Modes        []Mode    `json:"modes"`
-	Sandboxes    []Sandbox `json:"sandboxes"` // the largest first
+	Learned      []Learned `json:"learned,omitempty"` // by configured size, of stateless ones
+	Sandboxes    []Sandbox `json:"sandboxes"`         // the largest first
 	Notes        []string  `json:"notes,omitempty"`
 }
 
@@ -45,7 +46,7 @@ type Limit struct {
 
 // Mode is what one mode would make of what runs.
 type Mode struct {
-	Mode         string `json:"mode"`
+	Mode         string `json:"mode"`          // working-set, committed, or learned: working-set by learned reserves
 	HeldMB       int64  `json:"held_mb"`       // Σ charges
 	UnresidentMB int64  `json:"unresident_mb"` // of them, not touched yet
 	AdmittableMB int64  `json:"admittable_mb"`

@@ -36,6 +36,9 @@ func RunObserver(ctx context.Context, o Options) (err error) {
 	}
 	defer lock.Close()
 	w := watch{Options: o, observer: observe.New(local.HostID(), machine, rules)}
+	if former, err := observe.Read(local.DataDir); err == nil { // one that cannot be read is written anew
+		w.observer.Resume(&former)
+	}
 	if err := w.look(); err != nil {
 		return err
 	}
