@@ -9,7 +9,9 @@ import (
 
 // Measure is one sample of everything, untold.
 func (a *Agent) Measure(ctx context.Context) (host.Sample, error) {
-	return newSampler(a).measure(ctx, true)
+	s := newSampler(a)
+	defer s.close()
+	return s.measure(ctx, true)
 }
 
 // Outside returns what looks for what runs out of gate.

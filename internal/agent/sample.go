@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"sync"
 	"time"
@@ -20,10 +21,27 @@ type sampler struct {
 	stalls  hostmem.Stalls
 	outside *outside
 	huge    map[string]hostmem.HugePages // declared dimension -> the pages that it counts
+	machine *hostmem.Machine             // which holds the sandboxes' files open
+	table   *hostmem.Processes
+	tableAt time.Time
 }
 
+// tableFor is how long a table of processes is good: to read it costs more than to measure those
+// in it, and a child that a sandbox has got since counts as other use of the host meanwhile.
+const tableFor = 3 * time.Second
+
 func newSampler(a *Agent) *sampler {
-	return &sampler{agent: a, unseen: map[string]bool{}, outside: newOutside(a), huge: hugeDims(a)}
+	s := &sampler{agent: a, unseen: map[string]bool{}, outside: newOutside(a), huge: hugeDims(a)}
+	if a.cfg.Measure == nil {
+		s.machine = a.cfg.Machine.Keep()
+	}
+	return s
+}
+
+func (s *sampler) close() {
+	if s.machine != nil {
+		s.machine.Close()
+	}
 }
 
 // hugeDims are the declared dimensions that the kernel counts.
@@ -42,14 +60,18 @@ func hugeDims(a *Agent) map[string]hostmem.HugePages {
 	return counted
 }
 
-// Sampler returns what measures this host once, for whoever wants to know what that costs. One
-// goroutine calls it, while Run runs.
-func (a *Agent) Sampler() func(ctx context.Context, full bool) { return newSampler(a).sample }
+// Sampler returns what measures this host once, for whoever wants to know what that costs, and
+// what ends it. One goroutine calls them, while Run runs.
+func (a *Agent) Sampler() (sample func(ctx context.Context, full bool), end func()) {
+	s := newSampler(a)
+	return s.sample, s.close
+}
 
 // sampleUntil measures limits often and sandboxes less often, until ctx ends; and at once when
 // the kernel says that tasks stall.
 func (a *Agent) sampleUntil(ctx context.Context) {
 	s := newSampler(a)
+	defer s.close()
 	tick := time.NewTicker(a.cfg.SampleLimits)
 	defer tick.Stop()
 	stalling := make(chan struct{}, 1)
@@ -137,12 +159,13 @@ func (s *sampler) measure(ctx context.Context, full bool) (host.Sample, error) {
 		s.outside.look(ctx, time.Now(), view.Sandboxes)
 		ev.Sandboxes = s.residents(view.Sandboxes)
 		ev.Dims = s.hugeFree()
+		s.machine.Turn()
 	}
-	limits, err := s.agent.cfg.Machine.Limits(s.agent.cfg.Driver.Parent())
+	limits, err := s.machine.Limits(s.agent.cfg.Driver.Parent())
 	if err != nil {
 		return ev, err
 	}
-	psi, ok, err := s.agent.cfg.Machine.Pressure("")
+	psi, ok, err := s.machine.Pressure("")
 	if err != nil {
 		return ev, err
 	}
@@ -169,10 +192,10 @@ func (s *sampler) hugeHeld(b *host.Sandbox) (held []gate.Dim) {
 	for name, pages := range s.huge {
 		n, counted := int64(0), false
 		if b.Process.Cgroup != "" {
-			n, counted = s.agent.cfg.Machine.HeldBy(b.Process.Cgroup, pages)
+			n, counted = s.machine.HeldBy(b.Process.Cgroup, pages)
 		}
 		if !counted && b.Process.Pid > 0 {
-			n = s.agent.cfg.Machine.HugePagesOf(b.Process.Pid, pages)
+			n = s.machine.HugePagesOf(b.Process.Pid, pages)
 		}
 		if n > 0 {
 			held = append(held, gate.Dim{Name: name, N: n})
@@ -186,12 +209,12 @@ func (s *sampler) hugeHeld(b *host.Sandbox) (held []gate.Dim) {
 func (s *sampler) residents(sandboxes []host.Sandbox) []host.Resident {
 	out := make([]host.Resident, 0, len(sandboxes))
 	unseen := map[string]bool{}
-	var table *hostmem.Processes
+	now := time.Now()
 	for _, b := range sandboxes {
 		if b.Phase != host.Running {
 			continue
 		}
-		r, err := s.resident(b, &table)
+		r, err := s.resident(&b, now)
 		switch {
 		case err == nil:
 			out = append(out, host.Resident{
@@ -209,19 +232,23 @@ func (s *sampler) residents(sandboxes []host.Sandbox) []host.Resident {
 }
 
 // resident reads a sandbox's own cgroup, or its process tree where it has none, or one without
-// the memory controller. The table of processes is read once a sample, by the first that needs it.
-func (s *sampler) resident(b host.Sandbox, table **hostmem.Processes) (hostmem.Resident, error) {
-	machine, driver := s.agent.cfg.Machine, s.agent.cfg.Driver
+// the memory controller.
+func (s *sampler) resident(b *host.Sandbox, now time.Time) (hostmem.Resident, error) {
+	driver := s.agent.cfg.Driver
 	blind := !driver.Limits() && b.Process.Cgroup == driver.CgroupOf(b.ID)
 	if b.Process.Cgroup != "" && !blind {
-		return machine.ResidentCgroup(b.Process.Cgroup)
+		return s.machine.ResidentCgroup(b.Process.Cgroup)
 	}
-	if *table == nil {
-		t, err := machine.Processes()
+	known := s.table != nil && now.Sub(s.tableAt) < tableFor && s.table.Has(b.Process.Pid, b.Process.Start)
+	if !known && (s.table == nil || s.tableAt != now) { // it began since, or the table is old
+		t, err := s.machine.Processes()
 		if err != nil {
 			return hostmem.Resident{}, err
 		}
-		*table = t
+		s.table, s.tableAt = t, now
 	}
-	return (*table).Resident(b.Process.Pid)
+	if !s.table.Has(b.Process.Pid, b.Process.Start) { // whatever has its pid by now is none of it
+		return hostmem.Resident{}, fmt.Errorf("process %d: %w", b.Process.Pid, fs.ErrNotExist)
+	}
+	return s.table.Resident(b.Process.Pid)
 }

@@ -103,11 +103,12 @@ func (c *flock) sampled(ctx context.Context, o *SampleOptions) (SampleBy, error)
 	parts.Go(func() error { return a.Run(ctx) })
 	err = c.track(ctx, a, o.Sandboxes)
 	if err == nil {
-		sample := a.Sampler()
+		sample, end := a.Sampler()
 		full := again(o.Samples, func() { sample(ctx, true) })
 		limits := again(10*o.Samples, func() { sample(ctx, false) })
 		r.CPUP50MS, r.CPUP99MS, r.WallMS = full.cpu(50), full.cpu(99), full.wall50()
 		r.LimitsUS = limits.cpu(50) * 1000
+		end()
 		err = c.seen(ctx, a, o.Sandboxes)
 	}
 	cancel()

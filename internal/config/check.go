@@ -180,6 +180,9 @@ func (r *report) checkTimes(h *Host) {
 	if h.SampleLimits > h.SampleSandboxes {
 		r.relation([]string{"host.sample_limits", "host.sample_sandboxes"}, "limits are sampled every %s, sandboxes every %s; sample the limits at least as often", formatDuration(h.SampleLimits), formatDuration(h.SampleSandboxes))
 	}
+	if eaten, half := growsWithin(h.SampleLimits), h.leastHeadroom()/2; eaten > half {
+		r.relation([]string{"host.sample_limits", "host.headroom"}, "memory can grow by %s between two samples %s apart, and half the headroom is %s, so the kernel could run out of it unseen; sample the limits more often, or raise the headroom", formatBytes(eaten), formatDuration(h.SampleLimits), formatBytes(half))
+	}
 	if h.Dwell > h.MaxDwell {
 		r.relation([]string{"host.dwell", "host.max_dwell"}, "dwell %s is longer than max_dwell %s; lower the one or raise the other", formatDuration(h.Dwell), formatDuration(h.MaxDwell))
 	}
@@ -189,6 +192,23 @@ func (r *report) checkTimes(h *Host) {
 	if h.PSI.SomeOpen >= h.PSI.SomeShut {
 		r.relation([]string{"host.psi.some_open", "host.psi.some_shut"}, "the valve opens below %s %% and shuts at %s %%; some_open must be less than some_shut, or it would flap", formatDecimal(int64(h.PSI.SomeOpen), 2), formatDecimal(int64(h.PSI.SomeShut), 2))
 	}
+}
+
+// growsWithin is what a host may lose meanwhile at 1 GiB a second, as fast as one process fills
+// memory.
+func growsWithin(d time.Duration) gate.Bytes {
+	return gate.GiB.Scale(d.Milliseconds(), 1000)
+}
+
+// leastHeadroom is what is never promised, at least, on whatever machine.
+func (h *Host) leastHeadroom() gate.Bytes {
+	switch {
+	case h.Headroom > 0:
+		return h.Headroom
+	case h.Budget > 0:
+		return gate.DefaultHeadroom([]gate.Limit{{Size: h.Budget}})
+	}
+	return gate.DefaultHeadroom(nil)
 }
 
 func (r *report) between(path string, d, least, most time.Duration) {

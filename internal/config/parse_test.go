@@ -176,7 +176,13 @@ p.yaml:12: fleet.classes[0].reserve_fraction: a list is no number; write it as i
 			`p.yaml:3: host.headroom: the headroom 1GiB leaves nothing of the budget 1GiB; lower the headroom or raise the budget
 p.yaml:4: host.psi.some_open: the valve opens below 5 % and shuts at 5 %; some_open must be less than some_shut, or it would flap
 p.yaml:5: host.dwell: dwell 10m is longer than max_dwell 5m; lower the one or raise the other
-p.yaml:6: host.sample_limits: limits are sampled every 2s, sandboxes every 1s; sample the limits at least as often`,
+p.yaml:6: host.sample_limits: limits are sampled every 2s, sandboxes every 1s; sample the limits at least as often
+p.yaml:6: host.sample_limits: memory can grow by 2GiB between two samples 2s apart, and half the headroom is 512MiB, so the kernel could run out of it unseen; sample the limits more often, or raise the headroom`,
+		},
+		// T105: the headroom must outlast what grows unseen.
+		"a headroom that is eaten between two samples": {
+			"host: {sample_limits: 250ms}",
+			`p.yaml:1: host.sample_limits: memory can grow by 256MiB between two samples 250ms apart, and half the headroom is 128MiB, so the kernel could run out of it unseen; sample the limits more often, or raise the headroom`,
 		},
 		"open raised over shut's default": {
 			"host:\n  psi:\n    some_open: 12.5\n",

@@ -157,29 +157,29 @@ func ParseValue(text []byte) (gate.Bytes, error) {
 }
 
 // usage is what counts against a cgroup's limit.
-func (h Hierarchy) usage(dir string) (gate.Bytes, error) {
+func (m *Machine) usage(dir string) (gate.Bytes, error) {
 	file, parse := "/memory.current", ParseStatV2
-	if h.Version == 1 {
+	if m.memory.Version == 1 {
 		file, parse = "/memory.usage_in_bytes", ParseStatV1
 	}
-	used, err := read(dir+file, ParseValue)
+	used, err := reread(m, dir+file, ParseValue)
 	if err != nil {
 		return 0, err
 	}
-	s, err := read(dir+"/memory.stat", parse)
+	s, err := reread(m, dir+"/memory.stat", parse)
 	if err != nil {
 		return 0, err
 	}
-	swapped, err := h.swapped(dir, s)
+	swapped, err := m.swapped(dir, s)
 	return used.Sub(s.CleanFile()).Positive().Add(swapped), err
 }
 
 // swapped is what a cgroup has swapped out. A v2 kernel without swap has no file for it.
-func (h Hierarchy) swapped(dir string, s Stat) (gate.Bytes, error) {
-	if h.Version == 1 {
+func (m *Machine) swapped(dir string, s Stat) (gate.Bytes, error) {
+	if m.memory.Version == 1 {
 		return s.Swap, nil
 	}
-	n, err := read(dir+"/memory.swap.current", ParseValue)
+	n, err := reread(m, dir+"/memory.swap.current", ParseValue)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

@@ -63,7 +63,7 @@ func (m *Machine) SizeOf(cgroup string) (size gate.Bytes, ok bool) {
 	if err != nil || !m.memory.Mounted() {
 		return 0, false
 	}
-	size, err = m.memory.max(m.memory.Dir(cgroup))
+	size, err = m.max(m.memory.Dir(cgroup))
 	return size, err == nil && finite(size, info.Total)
 }
 

@@ -61,14 +61,14 @@ func (m *Machine) bounding(parent string) []string {
 // limit measures one cgroup, and says false where it is without a limit or not there.
 func (m *Machine) limit(cgroup string, total gate.Bytes) (gate.Limit, bool, error) {
 	dir := m.memory.Dir(cgroup)
-	size, err := m.memory.size(dir)
+	size, err := m.size(dir)
 	if isGone(err) || err == nil && !finite(size, total) {
 		return gate.Limit{}, false, nil
 	}
 	if err != nil {
 		return gate.Limit{}, false, err
 	}
-	used, err := m.memory.usage(dir)
+	used, err := m.usage(dir)
 	if isGone(err) {
 		return gate.Limit{}, false, nil
 	}
@@ -77,12 +77,12 @@ func (m *Machine) limit(cgroup string, total gate.Bytes) (gate.Limit, bool, erro
 
 // size is what a cgroup can hold: its limit, and on v2 memory.high where that is less, above
 // which the kernel lets all in it stall.
-func (h Hierarchy) size(dir string) (gate.Bytes, error) {
-	most, err := h.max(dir)
-	if err != nil || h.Version != 2 {
+func (m *Machine) size(dir string) (gate.Bytes, error) {
+	most, err := m.max(dir)
+	if err != nil || m.memory.Version != 2 {
 		return most, err
 	}
-	high, err := read(dir+"/memory.high", ParseValue)
+	high, err := reread(m, dir+"/memory.high", ParseValue)
 	if isGone(err) { // before Linux 4.5, and in the root
 		return most, nil
 	}
@@ -91,15 +91,15 @@ func (h Hierarchy) size(dir string) (gate.Bytes, error) {
 
 // max is a cgroup's limit. The topmost one that can be seen on v1 also answers for what lies
 // above it, out of a container's sight.
-func (h Hierarchy) max(dir string) (gate.Bytes, error) {
-	if h.Version == 2 {
-		return read(dir+"/memory.max", ParseValue)
+func (m *Machine) max(dir string) (gate.Bytes, error) {
+	if m.memory.Version == 2 {
+		return reread(m, dir+"/memory.max", ParseValue)
 	}
-	size, err := read(dir+"/memory.limit_in_bytes", ParseValue)
-	if err != nil || dir != h.Mount {
+	size, err := reread(m, dir+"/memory.limit_in_bytes", ParseValue)
+	if err != nil || dir != m.memory.Mount {
 		return size, err
 	}
-	s, err := read(dir+"/memory.stat", ParseStatV1)
+	s, err := reread(m, dir+"/memory.stat", ParseStatV1)
 	if err == nil && s.Above > 0 {
 		size = min(size, s.Above)
 	}

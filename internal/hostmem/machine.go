@@ -15,6 +15,7 @@ type Machine struct {
 	unified Hierarchy // cgroup v2, with or without the memory controller
 	hugetlb Hierarchy // where huge pages are counted, if anywhere
 	own     string    // the agent's own cgroup in memory
+	keep    *keeper   // nil: every file is opened anew
 }
 
 // Discover finds out how cgroups are laid out below root: all on v2; hybrid, with the

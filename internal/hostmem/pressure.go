@@ -86,7 +86,7 @@ func (m *Machine) Pressure(cgroup string) (PSI, bool, error) {
 		}
 		file = m.unified.Dir(cgroup) + "/memory.pressure"
 	}
-	p, err := read(file, ParsePSI)
+	p, err := reread(m, file, ParsePSI)
 	switch {
 	case err == nil:
 		return p, true, nil

@@ -55,6 +55,12 @@ func (t *Processes) Lookup(pid int) (Proc, bool) {
 	return p, ok
 }
 
+// Has says whether a process of the table is still the one that was meant.
+func (t *Processes) Has(pid int, startTime uint64) bool {
+	p, ok := t.byPID[pid]
+	return ok && p.StartTime == startTime
+}
+
 // Tree returns a process with all its descendants and, where it leads (or led) a session,
 // that session with all of its descendants. One that opened a session of
 // its own and whose parent then ended cannot be found this way: only a cgroup holds it.

@@ -33,11 +33,11 @@ func (m *Machine) ResidentCgroup(cgroup string) (Resident, error) {
 	if m.memory.Version == 1 {
 		parse = ParseStatV1
 	}
-	s, err := read(dir+"/memory.stat", parse)
+	s, err := reread(m, dir+"/memory.stat", parse)
 	if err != nil {
 		return Resident{}, fmt.Errorf("measure cgroup %s: %w", cgroup, err)
 	}
-	swapped, err := m.memory.swapped(dir, s)
+	swapped, err := m.swapped(dir, s)
 	if err != nil {
 		return Resident{}, fmt.Errorf("measure the swap of cgroup %s: %w", cgroup, err)
 	}
@@ -47,7 +47,7 @@ func (m *Machine) ResidentCgroup(cgroup string) (Resident, error) {
 // ResidentProcess measures one process alone, such as a bare VMM. Its file mappings are
 // page cache that others may share, and are not told apart here.
 func (m *Machine) ResidentProcess(pid int) (Resident, error) {
-	s, err := read(m.pidFile(pid, "/status"), infallible(ParseStatus))
+	s, err := reread(m, m.pidFile(pid, "/status"), infallible(ParseStatus))
 	if err != nil {
 		return Resident{}, fmt.Errorf("measure process %d: %w", pid, err)
 	}

@@ -1,0 +1,118 @@
+package hostmem
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// keeper holds files open that are read again and again: to look a path up, open it and close it
+// costs more than to read what a process or a cgroup holds. A held file is of the one process or
+// cgroup that it was opened for, whoever has its name by now.
+type keeper struct {
+	mu    sync.Mutex
+	files map[string]*kept // path -> open file
+	round int
+	most  int
+}
+
+type kept struct {
+	fd    int
+	round int // when it was last read
+}
+
+// Keep returns a view of the machine that holds the files of sandboxes open between two calls of
+// Turn: of those that fit in half of the descriptors that this process may have. Close ends it.
+func (m *Machine) Keep() *Machine {
+	var limit unix.Rlimit
+	most := 0
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
+		most = int(min(limit.Cur/2, 1<<20))
+	}
+	view := *m
+	view.keep = &keeper{files: map[string]*kept{}, most: most}
+	return &view
+}
+
+// Turn closes what was not read since the last one.
+func (m *Machine) Turn() {
+	m.keep.closeIf(func(f *kept) bool { return f.round != m.keep.round })
+	m.keep.round++
+}
+
+// Close closes all that is held open.
+func (m *Machine) Close() { m.keep.closeIf(func(*kept) bool { return true }) }
+
+func (k *keeper) closeIf(over func(*kept) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for name, f := range k.files {
+		if over(f) {
+			unix.Close(f.fd)
+			delete(k.files, name)
+		}
+	}
+}
+
+// reread is read of a file that the kernel shows as one record, through the keeper if there is
+// one.
+func reread[T any](m *Machine, name string, parse func([]byte) (T, error)) (T, error) {
+	if m.keep == nil {
+		return read(name, parse)
+	}
+	var zero T
+	buf := scratch.Get().(*[]byte)
+	defer scratch.Put(buf)
+	text, err := m.keep.slurp(name, buf)
+	if err != nil {
+		return zero, err
+	}
+	v, err := parse(text)
+	if err != nil {
+		return zero, fmt.Errorf("parse %s: %w", name, err)
+	}
+	return v, nil
+}
+
+func (k *keeper) slurp(name string, buf *[]byte) ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f := k.files[name]
+	if f == nil {
+		if len(k.files) >= k.most {
+			return slurp(name, buf)
+		}
+		fd, err := open(name)
+		if err != nil {
+			return nil, failed("open", name, err)
+		}
+		f = &kept{fd: fd}
+		k.files[name] = f
+	}
+	f.round = k.round
+	text, err := again(f.fd, buf)
+	if err != nil {
+		unix.Close(f.fd)
+		delete(k.files, name)
+		return nil, failed("read", name, err)
+	}
+	return text, nil
+}
+
+// again reads a file from its beginning. What fills the buffer may go on behind it.
+func again(fd int, buf *[]byte) ([]byte, error) {
+	for {
+		n, err := unix.Pread(fd, *buf, 0)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return nil, err
+		case n < len(*buf):
+			return (*buf)[:n], nil
+		default:
+			*buf = make([]byte, 2*len(*buf))
+		}
+	}
+}
