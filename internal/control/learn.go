@@ -142,7 +142,12 @@ func (g *Gateway) askLore(ctx context.Context, told map[learned.Life]int64) []le
 	var words []learned.Word
 	var asking errgroup.Group
 	asking.SetLimit(tellAtOnce)
-	for _, link := range g.links() {
+	links := g.links()
+	first := 0
+	if len(links) > 0 {
+		first = int(g.Rand() % uint64(len(links))) // so that hosts which do not answer hold up others by turns
+	}
+	for _, link := range append(links[first:], links[:first]...) {
 		g.mu.Lock()
 		life := learned.Life{Host: link.ID(), Incarnation: g.hosts[link.ID()].verdict.Incarnation}
 		g.mu.Unlock()

@@ -181,3 +181,26 @@ func TestPartOfTheBook(t *testing.T) {
 		t.Error(fresh)
 	}
 }
+
+// One step of a template that so many hosts run, each of which saw runs of many amounts.
+func BenchmarkStep(b *testing.B) {
+	for _, hosts := range []int{10, 1000} {
+		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
+			book, lives := learned.NewBook(), map[string]int64{}
+			var all []*hostOf
+			for i := range hosts {
+				h := &hostOf{id: fmt.Sprint("h", i), life: 1}
+				for j := range 200 {
+					h.ran(1, gate.FromMiB(int64(150+7*j+i%7)), 0)
+					h.runs.Sampled(gate.FromMiB(int64(100+j)), 60)
+				}
+				lives[h.id] = 1
+				all = append(all, h)
+				take(book, 1, lives, h.word())
+			}
+			for i := 0; b.Loop(); i++ {
+				take(book, pool.Time(i), lives, all[i%hosts].word())
+			}
+		})
+	}
+}
