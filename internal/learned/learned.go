@@ -95,6 +95,7 @@ type Known struct {
 	SteppedAt pool.Time      `json:"stepped_at"`
 	RanAt     pool.Time      `json:"ran_at"` // when something new was seen of it
 	BrokeAt   pool.Time      `json:"broke_at,omitempty"`
+	Behind    bool           `json:"behind,omitempty"` // something is not added up yet
 }
 
 // ID is the template's name.
@@ -146,12 +147,12 @@ func (b *Book) Load(w *Word) {
 	}
 }
 
-// Take takes what hosts said and returns the templates of which something is new, so that all
-// words of them must be in the book before Step. It needs every template, and the words of the
+// Take takes what hosts said and returns the templates that have to be added up now, so that all
+// words of them must be in the book before Step: those of which something is new, but of what is
+// learned already once in StepEvery, for many hosts have many words. It needs every template, and the words of the
 // hosts that are told of. lives are the incarnations that those hosts are registered under.
 func (b *Book) Take(now pool.Time, lives map[string]int64, rules Rules, told []Word) []ID {
 	b.endLives(lives)
-	fresh := map[ID]bool{}
 	for i := range told {
 		w := &told[i]
 		_, class := rules[w.Class]
@@ -162,15 +163,15 @@ func (b *Book) Take(now pool.Time, lives map[string]int64, rules Rules, told []W
 			continue
 		}
 		t := b.template(w.ID())
-		t.Known.RanAt = now
+		t.Known.RanAt, t.Known.Behind = now, true
 		b.words[w.place()] = w
 		b.Said = append(b.Said, w)
-		fresh[w.ID()] = true
 		b.Written[w.ID()] = true
 	}
-	for id := range fresh {
-		if b.Templates[id] == nil { // another took its place again
-			delete(fresh, id)
+	fresh := map[ID]bool{}
+	for id, t := range b.Templates {
+		if _, class := rules[id.Class]; class && t.Known.Behind && (!t.Known.Estimate.Learned || t.Known.due(now)) {
+			fresh[id] = true
 		}
 	}
 	b.Said = slices.DeleteFunc(b.Said, func(w *Word) bool { return b.words[w.place()] != w })
@@ -275,7 +276,7 @@ func (b *Book) Step(now pool.Time, rules Rules, fresh []ID) {
 // addUp sums a template's words up with what is kept of those that are over.
 func (b *Book) addUp(id ID) {
 	t := b.Templates[id]
-	t.All = Sum{}
+	t.All, t.Known.Behind = Sum{}, false
 	t.All.add(t.Former.Size, t.Former.Held, t.Former.Committed, &t.Former.Runs)
 	for at, w := range b.words { // the order does not matter
 		if at.ID == id {

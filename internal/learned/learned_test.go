@@ -16,6 +16,8 @@ import (
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
+const minute = pool.Time(time.Minute / time.Millisecond)
+
 var rules = learned.Rules{"agent": gate.DefaultReserveRule()}
 
 // hostOf grows what one host saw, word by word.
@@ -91,8 +93,9 @@ func TestEachRunCountsOnce(t *testing.T) {
 			}
 		}
 		for _, h := range hosts {
-			take(b, 1, lives(), h.word())
+			take(b, minute, lives(), h.word())
 		}
+		take(b, 2*minute, lives())
 		want := all.Reserve(4 * gate.GiB)
 		list := b.List()
 		if len(list) == 0 || list[0].Runs != all.N() {
@@ -121,11 +124,16 @@ func TestBroken(t *testing.T) {
 	if k := only(t, b); !k.Estimate.Learned || k.Estimate.Reserve != 200*gate.MiB || k.BrokeAt != 0 {
 		t.Fatalf("after 30 runs: %+v", k)
 	}
-	for range 8 {
+	for i := range 8 {
 		h.ran(5, gate.GiB, 200*gate.MiB)
-		take(b, now+2, lives, h.word())
+		take(b, now+2, lives, h.word()) // too soon
+		if k := only(t, b); i == 0 && (!k.Behind || k.Runs != 30) {
+			t.Fatalf("%+v", k)
+		}
+		now += minute
+		take(b, now+2, lives)
 	}
-	if k := only(t, b); k.Estimate.Learned || !k.Estimate.Broken || k.Estimate.Reserve != gate.GiB || k.BrokeAt != now+2 {
+	if k := only(t, b); k.Estimate.Learned || !k.Estimate.Broken || k.Estimate.Reserve != gate.GiB || k.BrokeAt == 0 || k.Behind {
 		t.Errorf("after runs far above: %+v", k)
 	}
 }
@@ -165,15 +173,15 @@ func TestPartOfTheBook(t *testing.T) {
 	}
 	w := hosts[4].word()
 	w.Runs.Ended(gate.GiB, 0)
-	fresh := part.Take(2, map[string]int64{hosts[4].id: 5}, rules, []learned.Word{w})
+	fresh := part.Take(minute+1, map[string]int64{hosts[4].id: 5}, rules, []learned.Word{w})
 	for i := range 4 {
 		h := hosts[i]
 		h.seq--
 		old := h.word()
 		part.Load(&old)
 	}
-	part.Step(2, rules, fresh)
-	take(whole, 2, lives, w)
+	part.Step(minute+1, rules, fresh)
+	take(whole, minute+1, lives, w)
 	if diff := cmp.Diff(whole.List(), part.List()); diff != "" {
 		t.Error(diff)
 	}
@@ -199,7 +207,7 @@ func BenchmarkStep(b *testing.B) {
 				take(book, 1, lives, h.word())
 			}
 			for i := 0; b.Loop(); i++ {
-				take(book, pool.Time(i), lives, all[i%hosts].word())
+				take(book, pool.Time(i+1)*minute, lives, all[i%hosts].word())
 			}
 		})
 	}

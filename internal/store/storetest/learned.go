@@ -111,6 +111,8 @@ func testLearned(t *testing.T, o Opened) {
 	}
 	s := o.Open(t)
 	tell(s, word("h1", second, 2, "small", "base", 3, 200*gate.MiB), word("h9", 1, 1, "small", "base", 3, gate.GiB), word("h2", other, 1, "nowhere", "base", 3, gate.GiB))
+	o.Clock.Advance(learned.StepEvery)
+	tell(s)
 	if k := learnedOf(t, s)["small/base"]; k.Runs != 15+18+3 {
 		t.Errorf("in its next life: %+v", k)
 	}
