@@ -240,11 +240,11 @@ func life(runs, every int, peak func(run int) gate.Bytes, see func(run int, e le
 }
 
 // Row 9: exceedances stay within what was predicted, and a class that stays as it is never
-// breaks: 300 classes, 900 runs each.
+// breaks: 100 classes, 900 runs each.
 func TestAClassThatStaysIsNeverBroken(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	var predicted, seen, judged float64
-	for class := range 300 {
+	for class := range 100 {
 		var last learn.Estimate
 		life(900, 10, func(int) gate.Bytes { return aClass(r) }, func(run int, e learn.Estimate) {
 			if e.Broken {
@@ -266,7 +266,7 @@ func TestAClassThatStaysIsNeverBroken(t *testing.T) {
 func TestAClassThatDoubles(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	worst := 0
-	for range 100 {
+	for range 40 {
 		broke, again := -1, -1
 		life(400, 1, func(run int) gate.Bytes {
 			if run < 200 {

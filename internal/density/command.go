@@ -146,13 +146,30 @@ func (r *Result) Print(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	for _, l := range r.Learned {
-		fmt.Fprintf(w, "learned from %d runs, judged by %d others: reserve %d MiB; %.0f %% of runs were to peak above it, %.0f %% did\n",
-			l.TrainRuns, l.JudgedRuns, l.ReserveMB, 100*l.Predicted, 100*l.Seen)
+		fmt.Fprintf(w, "%s %d runs, judged by %d others: reserve %d MiB; %.0f %% of runs were to peak above it, %.0f %% did%s\n",
+			l.word(), l.TrainRuns, l.JudgedRuns, l.ReserveMB, 100*l.Predicted, 100*l.Seen, l.outcome())
 	}
 	e := r.After30
 	_, err := fmt.Fprintf(w, "after %d runs alone (%d choices of them): reserve %d to %d MiB, %.1f per host, at least %.1f: %.0f %% of the learned, at least %.0f %%; %d of %d s over physical\n",
 		e.Runs, e.Choices, e.LeastMB, e.MostMB, e.PerHost, e.LeastOfAll, 100*e.OfFinal, 100*e.LeastFinal, e.OverSeconds, e.HostSeconds)
 	return err
+}
+
+func (l *Lesson) word() string {
+	if l.Learned {
+		return "learned from"
+	}
+	return "the prior, since there were only"
+}
+
+func (l *Lesson) outcome() string {
+	switch {
+	case !l.Learned:
+		return ""
+	case l.Broken:
+		return ": more than chance explains, so the prior would be back"
+	}
+	return ": within what chance explains"
 }
 
 func row(w io.Writer, policy, batch string, f Figures) {

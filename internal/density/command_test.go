@@ -46,7 +46,7 @@ func TestCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"committed", "essay", "learned", "155.0", " 7.0", "learned from 40 runs, judged by 3 others: reserve 200 MiB"} {
+	for _, want := range []string{"committed", "essay", "learned", "154.", " 7.0", "learned from 40 runs, judged by 3 others: reserve 200 MiB"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
@@ -75,6 +75,29 @@ func TestMistakesOfTheCommand(t *testing.T) {
 	} {
 		if _, err := command(strings.Fields(words)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", words, err, want)
+		}
+	}
+}
+
+// Too few runs teach nothing: the prior is in force, as it would be on a host. And a class that
+// became another breaks.
+func TestLessons(t *testing.T) {
+	for _, c := range []struct {
+		train  int
+		mib    float64
+		judged int
+		want   string
+	}{
+		{12, 200, 3, "the prior, since there were only 12 runs, judged by 3 others: reserve 1024 MiB"},
+		{40, 200, 40, "reserve 200 MiB; 0 % of runs were to peak above it, 0 % did: within what chance explains"},
+		{40, 100, 40, "reserve 100 MiB; 0 % of runs were to peak above it, 100 % did: more than chance explains"},
+	} {
+		runs, memory := files(t, c.judged, 200)
+		trainRuns, trainMemory := files(t, c.train, c.mib)
+		out, err := command("--runs", runs, "--memory", memory, "--train-runs", trainRuns, "--train-memory", trainMemory,
+			"--seconds", "300", "--cohorts", "8")
+		if err != nil || !strings.Contains(out, c.want) {
+			t.Errorf("%v, and not %q:\n%s", err, c.want, out)
 		}
 	}
 }

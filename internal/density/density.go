@@ -69,6 +69,8 @@ type Lesson struct {
 	ReserveMB  int64   `json:"reserve_mb"`
 	Predicted  float64 `json:"predicted_above"` // part of the runs that peak above the reserve
 	Seen       float64 `json:"seen_above"`
+	Learned    bool    `json:"learned"` // else it is the prior: the runs are too few
+	Broken     bool    `json:"broken"`  // what the template itself makes of the judged runs
 }
 
 // Early is how dense it is after a class's first runs alone, over several choices of them.
@@ -87,7 +89,8 @@ type Early struct {
 
 const (
 	fittedTrain, fittedJudged = 200, 2000
-	choices                   = 12 // of the first runs of a class
+	choices                   = 12  // of the first runs of a class
+	leastEarly                = 600 // seconds that each of them is played for
 )
 
 // fold is what is learned from, and what is played.
@@ -197,6 +200,11 @@ func (s *stage) playAll(ctx context.Context, policies []policy) ([][]Figures, er
 
 func (s *stage) configured() gate.Bytes { return gate.FromMiB(s.ConfiguredMB) }
 
+// reserve is what a rule makes of a sandbox here.
+func (s *stage) reserve(rule gate.ReserveRule) gate.Bytes {
+	return gate.Reserve(gate.Ask{Memory: s.configured(), Rule: rule}, gate.WorkingSet)
+}
+
 func (s *stage) play(rule gate.ReserveRule, mode gate.Mode, runs []Run, cohort int, seconds int64) play {
 	return play{
 		Runs: runs, Mode: mode, Memory: gate.FromMiB(s.HostMB), Cohort: cohort,
@@ -212,9 +220,9 @@ func (s *stage) firstRuns() (plays []play) {
 		first := slices.Clone(f.train)
 		shuffle(first, s.Seed+uint64(i)+1)
 		rule := learnedRule(first[:min(learn.Enough, len(first))], s.configured())
-		s.early30 = append(s.early30, rule.Floor)
+		s.early30 = append(s.early30, s.reserve(rule))
 		cohort := s.Cohorts[(i/len(s.folds))%len(s.Cohorts)]
-		plays = append(plays, s.play(rule, gate.WorkingSet, f.judged, cohort, s.Seconds/4/choices))
+		plays = append(plays, s.play(rule, gate.WorkingSet, f.judged, cohort, max(s.Seconds/4/choices, leastEarly)))
 	}
 	return plays
 }
@@ -256,8 +264,10 @@ func (s *stage) lessons(played []Figures) (out []Lesson) {
 		for _, one := range played[i*len(s.Cohorts) : (i+1)*len(s.Cohorts)] {
 			all.add(one)
 		}
-		reserve := learnedRule(f.train, s.configured()).Floor
+		reserve := s.reserve(learnedRule(f.train, s.configured()))
 		l := Lesson{TrainRuns: len(f.train), JudgedRuns: len(f.judged), ReserveMB: reserve.CeilMiB()}
+		l.Learned = len(f.train) >= learn.Enough
+		l.Broken = breaks(f.train, f.judged, s.configured())
 		l.Predicted = shareAbove(f.train, reserve)
 		if all.ended > 0 {
 			l.Seen = float64(all.above) / float64(all.ended)

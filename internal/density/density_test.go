@@ -52,7 +52,7 @@ func TestSteadySandboxes(t *testing.T) {
 	}{
 		{"committed", gate.Committed, prior, 200, 7},
 		{"prior for life", gate.WorkingSet, prior, 200, 30},
-		{"learned", gate.WorkingSet, gate.ReserveRule{Floor: 277 * gate.MiB}, 200, 112},
+		{"learned", gate.WorkingSet, gate.ReserveRule{Learned: 277 * gate.MiB}, 200, 112},
 	} {
 		for _, cohort := range []int{1, 32, 74} {
 			f := playFlat(t, c.mode, c.rule, c.mib, cohort)
@@ -73,7 +73,7 @@ func TestOverPhysicalIsSeen(t *testing.T) {
 	grows.Peak = 600 * gate.MiB
 	p := play{
 		Runs: []Run{grows}, Memory: 32 * gate.GiB, Cohort: 200,
-		Ask: gate.Ask{Memory: 4 * gate.GiB, Rule: gate.ReserveRule{Floor: 277 * gate.MiB}}, Seconds: 60, Renewed: 60, Seed: 1,
+		Ask: gate.Ask{Memory: 4 * gate.GiB, Rule: gate.ReserveRule{Learned: 277 * gate.MiB}}, Seconds: 60, Renewed: 60, Seed: 1,
 	}
 	f, err := p.run(t.Context(), ignore)
 	if err != nil {
@@ -88,7 +88,7 @@ func TestOverPhysicalIsSeen(t *testing.T) {
 func TestDoublingIsChargedWithinOneSample(t *testing.T) {
 	m := &machine{play: play{
 		Runs: []Run{flat(200, 100)}, Memory: 32 * gate.GiB, Cohort: 20,
-		Ask: gate.Ask{Memory: 4 * gate.GiB, Rule: gate.ReserveRule{Floor: 250 * gate.MiB}},
+		Ask: gate.Ask{Memory: 4 * gate.GiB, Rule: gate.ReserveRule{Learned: 250 * gate.MiB}},
 	}}
 	m.renew()
 	m.now = time.Second

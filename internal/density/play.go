@@ -38,7 +38,8 @@ type Figures struct {
 	Most         int64   `json:"most_resident_mb"` // on one host in one second
 	Shut         int64   `json:"shut_s"`           // seconds in which the valve was shut
 
-	sandboxSeconds, fullSeconds int64
+	sandboxSeconds, fullSeconds int64 // from when a host was full on
+	allSeconds                  int64 // of sandboxes, full or not
 	above, ended                int64 // runs that peaked above their reserve, and all that ended
 }
 
@@ -51,8 +52,11 @@ func (f *Figures) add(o Figures) {
 	f.fullSeconds += o.fullSeconds
 	f.above += o.above
 	f.ended += o.ended
-	if f.fullSeconds > 0 {
+	switch f.allSeconds += o.allSeconds; {
+	case f.fullSeconds > 0:
 		f.PerHost = float64(f.sandboxSeconds) / float64(f.fullSeconds)
+	case f.HostSeconds > 0: // it never was
+		f.PerHost = float64(f.allSeconds) / float64(f.HostSeconds)
 	}
 }
 
@@ -192,9 +196,23 @@ func (m *machine) measure() error {
 	return m.step(m.sample)
 }
 
-// admit lets in whoever fits. A cohort comes every second; of one that does not fit whole, the
-// rest stays at the head of the line.
+// aSecond is how many sandboxes are asked for in a second at least, in whole cohorts: more than
+// end in one, so that the host is full.
+const aSecond = 4
+
+// admit lets in whoever fits. Of a cohort that does not fit whole, the rest stays at the head of
+// the line.
 func (m *machine) admit() error {
+	for range (aSecond + m.Cohort - 1) / m.Cohort {
+		if err := m.admitCohort(); err != nil || m.waiting > 0 {
+			return err
+		}
+		m.waiting = m.Cohort
+	}
+	return nil
+}
+
+func (m *machine) admitCohort() error {
 	for m.waiting > 0 {
 		if !gate.Fits(m.host.Admittable(), m.need) {
 			m.full = true
@@ -207,7 +225,6 @@ func (m *machine) admit() error {
 		}
 		m.waiting--
 	}
-	m.waiting = m.Cohort
 	return nil
 }
 
@@ -255,6 +272,7 @@ func (m *machine) count() {
 	if m.host.Intake() == host.IntakePressure {
 		f.Shut++
 	}
+	f.allSeconds += int64(len(m.lives))
 	if m.full {
 		f.fullSeconds++
 		f.sandboxSeconds += int64(len(m.lives))

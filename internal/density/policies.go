@@ -3,8 +3,10 @@ package density
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/learn"
 )
 
 // policy is a way to charge a stateless sandbox.
@@ -38,8 +40,37 @@ func untilSettled([]Run, gate.Bytes) gate.ReserveRule {
 	return rule
 }
 
+// learnedRule is what a template says that saw these runs: the prior, if they are too few.
 func learnedRule(train []Run, configured gate.Bytes) gate.ReserveRule {
-	return gate.ReserveRule{Floor: taught(train).Reserve(configured)}
+	var t learn.Template
+	rule := gate.DefaultReserveRule()
+	if e := t.Step(0, configured, prior(configured), taught(train)); e.Learned {
+		rule.Learned = e.Reserve
+	}
+	return rule
+}
+
+func prior(configured gate.Bytes) gate.Bytes {
+	return gate.Reserve(gate.Ask{Memory: configured, Rule: gate.DefaultReserveRule()}, gate.WorkingSet)
+}
+
+// breaks says whether the template would have broken while each of the other runs ended once
+// under its reserve.
+func breaks(train, judged []Run, configured gate.Bytes) bool {
+	var t learn.Template
+	seen := taught(train)
+	e := t.Step(0, configured, prior(configured), seen)
+	for i := range judged {
+		var under gate.Bytes
+		if e.Learned {
+			under = e.Reserve
+		}
+		seen.Ended(judged[i].Peak, under)
+		if e = t.Step(time.Duration(i)*time.Minute, configured, prior(configured), seen); e.Broken {
+			return true
+		}
+	}
+	return false
 }
 
 // candidates are the other ways to learn a reserve that docs/adr/0018 weighs.
@@ -49,7 +80,7 @@ func candidates() []policy {
 		all = append(all, policy{
 			fmt.Sprintf("peaks, p%d", permille/10), gate.WorkingSet,
 			func(train []Run, configured gate.Bytes) gate.ReserveRule {
-				return gate.ReserveRule{Floor: taught(train).PeakOf(permille, configured)}
+				return gate.ReserveRule{Learned: taught(train).PeakOf(permille, configured)}
 			},
 		})
 	}
@@ -74,7 +105,7 @@ func bandwidthRule(s float64, more func([]Run) float64) func([]Run, gate.Bytes) 
 				n++
 			}
 		}
-		return gate.ReserveRule{Floor: gate.Bytes(math.Log(sum/n) / s * float64(gate.MiB))}
+		return gate.ReserveRule{Learned: gate.Bytes(math.Log(sum/n) / s * float64(gate.MiB))}
 	}
 }
 
