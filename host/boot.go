@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -110,7 +111,7 @@ func (h *Host) track(e Track) {
 		return
 	}
 	h.digest(s, -1)
-	s.Phase, s.Process, s.Tracked = Running, e.Process, h.now
+	s.Phase, s.Process, s.Tracked, s.Active = Running, e.Process, h.now, h.now
 	h.digest(s, +1)
 	h.starting--
 	h.recordSandbox(s)
@@ -136,13 +137,18 @@ func (h *Host) done(e Done) {
 		h.line = slices.DeleteFunc(h.line, func(id string) bool { return id == s.ID })
 	}
 	h.answer(Answer{})
+	if e.OutOfMemory {
+		h.outOfMemory()
+	}
+	e.Evicted = e.Evicted || e.OutOfMemory || s.Evicting != "" && (e.By != "" || s.Ask.HoldOnExit)
 	entry, kept := h.keep(s, e)
 	if !kept {
-		end := endOf(e)
+		end := endOf(s, e)
 		end.Unbooted = s.Phase == Starting && !s.Stopping && !e.Evicted && h.now-s.Redeemed <= failsWithin
 		h.end(end)
 	}
 	h.ran(s)
+	h.evicted(s, e.By)
 	h.recordGone(s)
 	h.discharge(s)
 	if kept { // written down after what ended was: a torn record never has both
@@ -158,12 +164,15 @@ func (h *Host) done(e Done) {
 // later it is a redeemer that was slow, or gone.
 const failsWithin = 30 * time.Second
 
-func endOf(e Done) End {
-	how := Exited
+func endOf(s *Sandbox, e Done) End {
+	end := End{ID: e.ID, Epoch: e.Epoch, How: Exited, Reason: e.Reason}
 	if e.Evicted {
-		how = Evicted
+		end.How = Evicted
 	}
-	return End{ID: e.ID, Epoch: e.Epoch, How: how, Reason: e.Reason}
+	if e.Evicted && s.Evicting != "" {
+		end.Reason = string(cmp.Or(e.By, GoneBefore)) + ": " + s.Evicting
+	}
+	return end
 }
 
 // keep turns the charge of a sandbox that ended by itself back into an open reservation, if

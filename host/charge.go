@@ -20,8 +20,7 @@ func (h *Host) discharge(s *Sandbox) {
 	delete(h.sandboxes, s.ID)
 	h.count(s, -1)
 	h.subtract(s)
-	h.meter.gone += s.Usage.Resident
-	h.meter.spent(h.inBudget())
+	h.meter.leave(s)
 	*s = Sandbox{}
 	h.spare = append(h.spare, s)
 }
@@ -67,6 +66,7 @@ func (h *Host) see(s *Sandbox, r Resident) {
 	h.subtract(s)
 	s.Usage = gate.Usage{Resident: r.Bytes, Settled: h.settled(s)}
 	s.Swapped, s.FileCache = r.Swapped, r.FileCache
+	h.seeWork(s, &r)
 	h.add(s)
 	if len(r.Dims) > 0 || len(s.Holds) > 0 {
 		h.countDims(s, -1)

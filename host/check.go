@@ -25,6 +25,9 @@ func (h *Host) CheckInvariants() error {
 		if s.Ask.Stateful && h.Charge(s) < s.Ask.Memory {
 			return fmt.Errorf("sandbox %s: stateful, configured %s, charged %s", id, s.Ask.Memory, h.Charge(s))
 		}
+		if s.Ask.Stateful && s.Evicting != "" {
+			return fmt.Errorf("sandbox %s: stateful, and told to go: %s", id, s.Evicting)
+		}
 		if inLine := slices.Contains(h.line, id); inLine != (s.Phase == InLine) {
 			return fmt.Errorf("sandbox %s: phase %s, in line %v", id, s.Phase, inLine)
 		}

@@ -140,6 +140,7 @@ func (h *Host) boot(e Boot) {
 	e.Ask.HoldOnExit = false // what is kept for a restart is kept under a ticket
 	s := h.blank()
 	*s = Sandbox{ID: e.ID, Epoch: UnticketedEpoch, Identity: e.Identity, Ask: e.Ask, Redeemed: h.now, Waiver: by}
+	h.grants(need)
 	h.admitToBoot(s)
 	h.charge(s)
 	h.recordSandbox(s)

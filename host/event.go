@@ -54,6 +54,10 @@ type Done struct {
 	Epoch   int64
 	Evicted bool
 	Reason  string
+	By      Means // of one that was told to go: what was done to it; "" for nothing
+	// OutOfMemory says that the kernel killed it for want of the host's memory, not of its own
+	// limit's: its caller comes back through the gate.
+	OutOfMemory bool
 }
 
 // Sample is what was measured. Sandboxes are read first and limits last, so that skew
@@ -64,9 +68,13 @@ type Sample struct {
 	Full      bool       // Sandboxes is complete
 	Sandboxes []Resident
 	Counted   []string // reservations that the limits have in them already: they run where nobody redeems
-	PSI       bool
-	Some      int64 // hundredths of a percent, avg10
-	FullPSI   int64
+	// Of limits alone: by how much what the cgroup Under holds has grown since the last full
+	// sample, so that a budget is watched as often as every other limit.
+	Under   string
+	Grown   gate.Bytes
+	PSI     bool
+	Some    int64 // hundredths of a percent, avg10
+	FullPSI int64
 	// Dims are units of declared dimensions that nobody has, where that can be measured; of a
 	// Full sample. Those left out were not.
 	Dims []gate.Dim
@@ -77,8 +85,9 @@ type Resident struct {
 	ID        string
 	Bytes     gate.Bytes // with what was swapped out
 	Swapped   gate.Bytes
-	FileCache gate.Bytes // not in Bytes: the kernel can drop it
-	Dims      []gate.Dim // of declared dimensions, where that can be measured
+	FileCache gate.Bytes    // not in Bytes: the kernel can drop it
+	Dims      []gate.Dim    // of declared dimensions, where that can be measured
+	CPU       time.Duration // that it has worked since it began; below zero: not known
 }
 
 // OutOfGate says what runs here without a ticket, all of it: what is left out is gone.
@@ -122,6 +131,16 @@ type SetBypass struct {
 // AckedDeed says that a replica has written a deed into the audit.
 type AckedDeed struct{ N int64 }
 
+// KillCount says how often the kernel has killed for want of memory since the machine started,
+// but where a sandbox met its own limit. Away says that the agent was not there meanwhile.
+type KillCount struct {
+	N    int64
+	Away bool
+}
+
+// Closing says that the agent ends, and was not killed.
+type Closing struct{}
+
 // Acked says that a replica has written an end.
 type Acked Ref
 
@@ -146,6 +165,8 @@ func (SetEnforcement) event() {}
 func (Boot) event()           {}
 func (SetBypass) event()      {}
 func (AckedDeed) event()      {}
+func (KillCount) event()      {}
+func (Closing) event()        {}
 
 // Answer is what the sender of an event is told. The zero Denial is a yes.
 type Answer struct {

@@ -42,6 +42,7 @@ type Config struct {
 	Labels           []gate.Label // sorted by name
 	Dims             []gate.Dim   // capacities of the hard dimensions declared here
 	Marks            pressure.Marks
+	Reclaim          Reclaim // what is done when a bet is lost
 }
 
 // SandboxDim is the dimension that every sandbox takes one of, where a host declares it.
@@ -90,6 +91,7 @@ type Sandbox struct {
 	Usage    gate.Usage
 	Swapped  gate.Bytes
 	Peak     gate.Bytes // the most that a sample saw it hold
+	Active   Instant    // when a sample last saw it work
 
 	FileCache gate.Bytes // charged to it by the kernel, which can drop it
 	Holds     []gate.Dim // of declared dimensions, as measured
@@ -97,10 +99,15 @@ type Sandbox struct {
 	Stopping   bool
 	Superseded bool   // a higher generation was asked for here: its end is for good
 	Waiver     Waiver // what let it in without a reservation; "" for its ticket
+	Evicting   string // why it was told to go; "" for one that was not
 
 	unresident  gate.Bytes // (charge − resident)⁺, as summed
 	peakWritten gate.Bytes // what is on disk of its peak
 	sampled     Instant    // until when samples speak for it; zero: there was none
+	seen        bool       // by a sample, in this life of the agent
+	worked      time.Duration
+	workedAt    Instant
+	orderedAt   Instant // to go
 }
 
 // End is how a sandbox or a reservation ended. It is told until a replica has written it.
@@ -164,6 +171,11 @@ type Host struct {
 	valve  *pressure.Valve
 	intake Intake // what the operator ordered: IntakeOpen, IntakeCordoned or IntakeDraining
 
+	debt      debt       // of a bet that is lost
+	evictions []Eviction // the last of them, in order
+	kills     Kills
+	ramp      ramp
+
 	ordered Enforcement      // by an operator: Enforce, for no order, or Shadow
 	waived  map[Denial]int64 // denial -> how often it was only told, in this life of the agent
 
@@ -203,13 +215,16 @@ type Event interface{ event() }
 
 // Effects are what the shell must do after a step. The slices are valid until the next one.
 type Effects struct {
-	Answer  Answer   // to whoever sent the event
-	Publish bool     // send Verdict to every replica now
-	Ends    []End    // new ends, to be told until Acked
-	Reopens []Ref    // sandboxes that ended, and whose reservations are open again
-	Starts  []Ref    // waiting starts that are granted now
-	Stops   []Ref    // sandboxes that must be stopped
-	Records []Record // to be on disk before anything is answered
+	Answer    Answer     // to whoever sent the event
+	Publish   bool       // send Verdict to every replica now
+	Ends      []End      // new ends, to be told until Acked
+	Reopens   []Ref      // sandboxes that ended, and whose reservations are open again
+	Starts    []Ref      // waiting starts that are granted now
+	Stops     []Ref      // sandboxes that must be stopped
+	Lost      bool       // a bet was lost in this step, whatever is done about it
+	Measure   bool       // a bet is lost, and a full sample says who pays: take it now
+	Evictions []Eviction // sandboxes that must give their memory back now, or would have to in a dry run
+	Records   []Record   // to be on disk before anything is answered
 }
 
 // Step takes the host from one instant to the next. Time never runs backwards: an
@@ -217,7 +232,7 @@ type Effects struct {
 func (h *Host) Step(now Instant, ev Event) Effects {
 	h.fx = Effects{
 		Ends: h.fx.Ends[:0], Reopens: h.fx.Reopens[:0],
-		Starts: h.fx.Starts[:0], Stops: h.fx.Stops[:0], Records: h.fx.Records[:0],
+		Starts: h.fx.Starts[:0], Stops: h.fx.Stops[:0], Records: h.fx.Records[:0], Evictions: h.fx.Evictions[:0],
 	}
 	h.advance(now)
 	switch e := ev.(type) {
@@ -253,6 +268,10 @@ func (h *Host) Step(now Instant, ev Event) Effects {
 		h.setBypass(e)
 	case AckedDeed:
 		h.deedAcked(e)
+	case KillCount:
+		h.counts(e)
+	case Closing:
+		h.closing()
 	case Tick:
 	}
 	h.grantStarts()
@@ -267,6 +286,7 @@ func (h *Host) advance(now Instant) {
 	h.sequence = max(h.sequence+1, int64(h.now/time.Microsecond))
 	h.lapseStanding()
 	h.lapseBypass()
+	h.rampOn()
 	h.lapsed = h.ledger.Advance(h.now, h.lapsed[:0])
 	for _, e := range h.lapsed {
 		h.end(End{ID: e.ID, Epoch: e.Gen, How: Lapsed, Reason: "not redeemed in time"})
@@ -325,6 +345,9 @@ func (h *Host) Due() Instant {
 	}
 	if h.bypass.Until > 0 {
 		due = min(due, h.bypass.Until)
+	}
+	if h.ramp.on {
+		due = min(due, h.rampDue())
 	}
 	switch {
 	case h.moved():

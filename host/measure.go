@@ -2,6 +2,7 @@ package host
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
@@ -21,6 +22,8 @@ type meter struct {
 	reading  pressure.Reading
 	whole    []gate.Limit // as the last full sample had them
 	gone     gate.Bytes   // resident of sandboxes that ended since
+	under    string       // the cgroup whose growth since is told
+	left     gate.Bytes   // of gone, what was in there
 	growth   []trend      // of each limit: the use under it that no charge answers for
 	dims     []gate.Dim   // units of declared dimensions that nobody has, where that was measured
 }
@@ -50,6 +53,7 @@ func (h *Host) sample(e Sample) {
 	}
 	h.read(e)
 	h.valve.Step(h.now, h.meter.reading)
+	h.reclaim(e.Full)
 }
 
 // recount lets a reservation promise nothing beside what the limits have of it already, and all
@@ -113,11 +117,13 @@ func (h *Host) measure(e Sample) {
 	if e.Full {
 		m.whole, m.gone = append(m.whole[:0], e.Limits...), 0
 		m.dims = append(m.dims[:0], e.Dims...)
+		m.under, m.left, e.Grown = e.Under, 0, 0
 	} else {
 		m.distrust()
 	}
 	if e.Budget > 0 {
-		m.limits = append(m.limits, gate.Limit{Name: BudgetLimit, Size: e.Budget, Used: h.inBudget()})
+		grown := e.Grown.Add(m.left).Positive()
+		m.limits = append(m.limits, gate.Limit{Name: BudgetLimit, Size: e.Budget, Used: h.inBudget().Add(grown)})
 	}
 	m.seen = len(m.limits) > 0
 	m.free, m.binding = gate.Free(m.limits)
@@ -127,12 +133,21 @@ func (h *Host) measure(e Sample) {
 	}
 }
 
-// spent brings the budget up to date when a sandbox ended: its use is the agent's own sum,
+// leave brings the budget up to date when a sandbox ended: its use is the agent's own sum,
 // so nobody has to wait for a sample to be told yes.
-func (m *meter) spent(resident gate.Bytes) {
+func (m *meter) leave(s *Sandbox) {
+	m.gone += s.Usage.Resident
+	if m.under != "" && strings.HasPrefix(s.Process.Cgroup, m.under+"/") {
+		m.left += s.Usage.Resident
+	}
+	m.spends(-s.Usage.Resident)
+}
+
+// spends adds to what counts against the budget, or takes it out again.
+func (m *meter) spends(more gate.Bytes) {
 	for i := range m.limits {
 		if m.limits[i].Name == BudgetLimit {
-			m.limits[i].Used = resident
+			m.limits[i].Used = m.limits[i].Used.Add(more).Positive()
 			m.free, m.binding = gate.Free(m.limits)
 		}
 	}

@@ -22,6 +22,7 @@ const (
 	RecordBypass      RecordKind = "bypass"      // likewise
 	RecordDeed        RecordKind = "deed"        // its epoch is its number
 	RecordSeen        RecordKind = "seen"        // its id is class and template
+	RecordKills       RecordKind = "kills"       // it has no id
 )
 
 // Record is what must survive the agent: a restarted one boots nothing twice, re-opens
@@ -48,6 +49,7 @@ type Record struct {
 	Superseded bool       `json:"superseded,omitempty"`
 	Waiver     Waiver     `json:"waiver,omitempty"`
 	Peak       gate.Bytes `json:"peak,omitempty"`
+	Evicting   string     `json:"evicting,omitempty"`
 
 	How      Outcome `json:"how,omitempty"` // of an end
 	Reason   string  `json:"reason,omitempty"`
@@ -57,6 +59,7 @@ type Record struct {
 	Enforcement Enforcement `json:"enforcement,omitempty"`
 	Bypass      Bypass      `json:"bypass,omitzero"`
 	Deed        Deed        `json:"deed,omitzero"`
+	Kills       Kills       `json:"kills,omitzero"`
 
 	Seen *Noted `json:"seen,omitempty"` // of a template; nobody changes it any more
 }
@@ -103,7 +106,7 @@ func sandboxRecord(s *Sandbox) Record {
 	return Record{
 		Kind: RecordSandbox, ID: s.ID, Epoch: s.Epoch, Ask: s.Ask, Identity: s.Identity, Phase: s.Phase,
 		Process: s.Process, Redeemed: s.Redeemed, Turn: s.Turn, Tracked: s.Tracked, Stopping: s.Stopping, Superseded: s.Superseded,
-		Waiver: s.Waiver, Peak: s.peakWritten,
+		Waiver: s.Waiver, Peak: s.peakWritten, Evicting: s.Evicting,
 	}
 }
 
@@ -147,6 +150,9 @@ func (h *Host) orders() (out []Record) {
 	}
 	if h.bypass.Until > 0 {
 		out = append(out, Record{Kind: RecordBypass, Bypass: h.bypass})
+	}
+	if h.kills != (Kills{}) {
+		out = append(out, Record{Kind: RecordKills, Kills: h.kills})
 	}
 	for _, d := range h.deeds {
 		out = append(out, Record{Kind: RecordDeed, Epoch: d.N, Deed: d})
@@ -196,6 +202,8 @@ func (h *Host) adopt(r Record) {
 		h.ordered = r.Enforcement
 	case r.Kind == RecordBypass:
 		h.bypass = r.Bypass
+	case r.Kind == RecordKills:
+		h.adoptKills(r.Kills)
 	case r.Kind == RecordDeed:
 		// What was done before there was a registry has been told to nobody under no incarnation.
 		r.Deed.Incarnation = cmp.Or(r.Deed.Incarnation, h.incarnation)
@@ -207,7 +215,7 @@ func (h *Host) adoptSandbox(r Record) {
 	h.charge(&Sandbox{
 		ID: r.ID, Epoch: r.Epoch, Identity: r.Identity, Ask: r.Ask, Phase: r.Phase, Process: r.Process,
 		Redeemed: r.Redeemed, Turn: r.Turn, Tracked: r.Tracked, Stopping: r.Stopping, Superseded: r.Superseded,
-		Waiver: r.Waiver, Peak: r.Peak, peakWritten: r.Peak,
+		Waiver: r.Waiver, Peak: r.Peak, peakWritten: r.Peak, Evicting: r.Evicting, Active: r.Tracked,
 	})
 	h.turn = max(h.turn, r.Turn)
 	if r.Phase == InLine {

@@ -40,6 +40,7 @@ func (h *Host) reserve(e Reserve) {
 		return
 	}
 	h.unstand(e.ID)
+	h.grants(need)
 	h.recordEntry(h.ledger.Reserve(h.now, ledger.Entry{ID: e.ID, Gen: e.Gen, Need: need, Until: e.Until, Ask: e.Ask, Whose: e.Whose}))
 	h.yes(e.ID)
 	h.fx.Answer.Would = h.would(denial)
@@ -85,7 +86,7 @@ func (h *Host) refuses(e *Reserve, need gate.Bytes) (Denial, string) {
 	}
 	account := h.accountFor(e.ID)
 	account.Reserved = account.Reserved.Sub(held.Need)
-	if !gate.Fits(gate.Admittable(account), need) {
+	if !gate.Fits(h.offers(account), need) {
 		return NoRoom, ""
 	}
 	return "", ""

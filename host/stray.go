@@ -21,6 +21,7 @@ type Stray struct {
 
 // outOfGate takes over what runs without a ticket.
 func (h *Host) outOfGate(e OutOfGate) {
+	was := h.outside
 	h.strays, h.outside = append(h.strays[:0], e.Strays...), 0
 	slices.SortFunc(h.strays, func(a, b Stray) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Where, b.Where)) })
 	for i := range h.strays {
@@ -28,7 +29,7 @@ func (h *Host) outOfGate(e OutOfGate) {
 		s.Resident = min(s.Resident.Positive(), gate.PiB)
 		h.outside = h.outside.Add(s.Resident)
 	}
-	h.meter.spent(h.inBudget())
+	h.meter.spends(h.outside.Sub(was))
 }
 
 // inBudget is what counts against the operator's budget.

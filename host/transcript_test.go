@@ -78,6 +78,7 @@ func (s *session) create(l transcript.Line) {
 	cfg.MaxStarts = int(s.number(l, "starts", 2))
 	cfg.MaxWaitingStarts = int(s.number(l, "waiting", 2))
 	cfg.Enforcement, _ = host.EnforcementOf(l.Set["enforcement"])
+	cfg.Reclaim = reclaims[l.Set["reclaim"]]
 	cfg.Dims = s.dims(l.Set["dims"])
 	cfg.Labels = labels(l.Set["labels"])
 	s.rig, s.size = newRig(s.t, cfg), s.number(l, "size", 4096)
@@ -109,7 +110,10 @@ func (s *session) event(l transcript.Line) host.Event {
 	case "track":
 		return host.Track{ID: id, Epoch: gen, Process: host.Process{Pid: 1}}
 	case "done":
-		return host.Done{ID: id, Epoch: gen, Evicted: l.Has("evicted"), Reason: l.Set["reason"]}
+		return host.Done{
+			ID: id, Epoch: gen, Evicted: l.Has("evicted"), Reason: l.Set["reason"],
+			By: host.Means(l.Set["by"]), OutOfMemory: l.Has("oom"),
+		}
 	case "ack":
 		return host.Acked{ID: id, Epoch: gen}
 	case "stand":
@@ -131,12 +135,18 @@ func (s *session) event(l transcript.Line) host.Event {
 		return s.sample(l)
 	case "outside":
 		return s.outside(l)
+	case "kills":
+		return host.KillCount{N: s.number(l, "n", 0), Away: l.Has("away")}
+	case "close":
+		return host.Closing{}
 	case "tick":
 		return host.Tick{}
 	}
 	s.t.Fatalf("unknown command %q", l.Verb)
 	return nil
 }
+
+var reclaims = map[string]host.Reclaim{"dry-run": host.ReclaimDryRun, "on": host.ReclaimOn}
 
 var intakes = map[string]host.Intake{
 	"open": host.IntakeOpen, "pressure": host.IntakePressure, "cordoned": host.IntakeCordoned, "draining": host.IntakeDraining,
@@ -146,6 +156,7 @@ func (s *session) ask(l transcript.Line) gate.Ask {
 	a := ask(s.number(l, "mem", 512))
 	a.Stateful, a.HoldOnExit = l.Has("stateful"), l.Has("hold")
 	a.CPUMilli = s.number(l, "cpu", 1000)
+	a.Priority = int(s.number(l, "prio", 0))
 	if l.Has("settles") {
 		a.Rule.Until = gate.UntilSettled
 	}
@@ -184,21 +195,23 @@ func per(b gate.Bytes, seconds int64) gate.Bytes {
 	return b / gate.Bytes(seconds)
 }
 
-// sample reads "a:100" as sandbox a seen at 100 MiB; used= is kept until it is said again.
+// sample reads "a:100" as sandbox a seen at 100 MiB, "a:100:5s" as that after 5 s of work in all;
+// used= is kept until it is said again.
 func (s *session) sample(l transcript.Line) host.Sample {
 	s.used = s.number(l, "used", s.used)
 	ev := machine(s.number(l, "size", s.size), s.used)
 	ev.Full = !l.Has("limits")
 	for _, word := range l.Words {
-		if id, mib, ok := strings.Cut(word, ":"); ok {
-			n, err := strconv.ParseInt(mib, 10, 64)
-			if err != nil {
-				s.t.Fatal(err)
+		if id, figures, ok := strings.Cut(word, ":"); ok {
+			mib, work, known := strings.Cut(figures, ":")
+			r := host.Resident{ID: id, Bytes: gate.FromMiB(s.parse(mib)), CPU: -1}
+			if known {
+				r.CPU = s.duration(work)
 			}
-			ev.Sandboxes = append(ev.Sandboxes, host.Resident{ID: id, Bytes: gate.FromMiB(n)})
+			ev.Sandboxes = append(ev.Sandboxes, r)
 		}
 	}
-	ev.Budget = gate.FromMiB(s.number(l, "budget", 0))
+	ev.Budget, ev.Under, ev.Grown = gate.FromMiB(s.number(l, "budget", 0)), l.Set["under"], gate.FromMiB(s.number(l, "grown", 0))
 	ev.Some, ev.FullPSI = 100*s.number(l, "some", 0), 100*s.number(l, "full", 0)
 	ev.PSI = ev.Some+ev.FullPSI > 0
 	return ev
@@ -230,6 +243,15 @@ func effects(out *strings.Builder, verb string, fx host.Effects) {
 	for _, r := range fx.Stops {
 		fmt.Fprintf(out, "stop %s/%d\n", r.ID, r.Epoch)
 	}
+	if fx.Lost {
+		fmt.Fprintln(out, "the bet is lost")
+	}
+	if fx.Measure {
+		fmt.Fprintln(out, "a full sample is wanted")
+	}
+	for _, e := range fx.Evictions {
+		fmt.Fprintf(out, "%s/%d has to go, %s: %s\n", e.ID, e.Epoch, e.By, e.Why())
+	}
 	if fx.Publish {
 		fmt.Fprintln(out, "published")
 	}
@@ -238,7 +260,7 @@ func effects(out *strings.Builder, verb string, fx host.Effects) {
 func (s *session) state(out *strings.Builder) {
 	v := s.rig.h.View()
 	for i, b := range v.Sandboxes {
-		fmt.Fprintf(out, "%s/%d %s%s, charged %s, resident %s\n", b.ID, b.Epoch, b.Phase, waiver(b.Waiver), v.Charges[i], b.Usage.Resident)
+		fmt.Fprintf(out, "%s/%d %s%s%s, charged %s, resident %s\n", b.ID, b.Epoch, b.Phase, waiver(b.Waiver), going(&b), v.Charges[i], b.Usage.Resident)
 	}
 	for _, stray := range v.OutOfGate {
 		fmt.Fprintf(out, "%s out of gate, resident %s\n", stray.ID, stray.Resident)
@@ -271,6 +293,9 @@ func (s *session) state(out *strings.Builder) {
 	if b := v.Bypass; b.Until > 0 {
 		fmt.Fprintf(out, "; bypass until %v, %d booted", b.Until, b.Booted)
 	}
+	if v.RampNext > 0 {
+		fmt.Fprintf(out, "; %s more until %v", v.RampLeft, v.RampNext)
+	}
 	for _, w := range v.Waived {
 		fmt.Fprintf(out, "; %d × would be %s", w.N, w.Denial)
 	}
@@ -278,6 +303,13 @@ func (s *session) state(out *strings.Builder) {
 		fmt.Fprintf(out, "; %d %s left", d.N, d.Name)
 	}
 	fmt.Fprintln(out)
+}
+
+func going(s *host.Sandbox) string {
+	if s.Evicting == "" {
+		return ""
+	}
+	return ", has to go"
 }
 
 func waiver(w host.Waiver) string {

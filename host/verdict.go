@@ -101,7 +101,7 @@ func (h *Host) Admittable() gate.Bytes {
 	if h.Intake() != IntakeOpen {
 		return 0
 	}
-	return gate.Admittable(h.accountFor(anybody))
+	return h.offers(h.accountFor(anybody))
 }
 
 // Verdict is the host's word after the last step. Its slices are never written again.

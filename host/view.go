@@ -31,6 +31,11 @@ type View struct {
 	Bypass       Bypass
 	OutOfGate    []Stray
 	Outside      gate.Bytes // Σ resident over them
+	Reclaim      Reclaim
+	Lost         bool       // by the last reading
+	Evictions    []Eviction // the last of them, in order
+	RampLeft     gate.Bytes // what may be promised within this step after an out-of-memory kill
+	RampNext     Instant    // when the next one begins; zero: there is none
 }
 
 // Waived counts a no that was only told, in this life of the agent.
@@ -56,6 +61,10 @@ func (h *Host) View() View {
 		Reading: h.meter.reading, Shut: h.valve.Shut(),
 		Waived: h.waivedNos(), Bypass: h.bypass,
 		OutOfGate: slices.Clone(h.strays), Outside: h.outside,
+		Reclaim: h.Reclaim(), Lost: h.debt.lost, Evictions: slices.Clone(h.evictions),
+	}
+	if h.ramp.on {
+		v.RampLeft, v.RampNext = h.rampLeft(), h.rampDue()
 	}
 	for _, s := range h.sandboxes {
 		v.Sandboxes = append(v.Sandboxes, *s)

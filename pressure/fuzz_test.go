@@ -54,7 +54,7 @@ func shuts(r pressure.Reading) bool {
 	free, headroom, spare, growth := mib(r)
 	return 2*free < headroom ||
 		(r.PSI && r.Some >= 1000 && free < 2*headroom) ||
-		(growth > 0 && 5*growth > spare)
+		(growth > 0 && 5*growth > spare) || lost(r)
 }
 
 func calm(r pressure.Reading) bool {

@@ -62,6 +62,9 @@ const (
 	LowFree  Cause = "free below half the headroom"
 	Growing  Cause = "growth that no charge covers"
 	Stalling Cause = "memory stalls with little free"
+	Losing   Cause = "everything stalls with less free than the headroom"
+
+	OutOfMemory Cause = "the kernel killed for want of memory" // said to the valve, and by no reading
 )
 
 // Cause says why this reading shuts the valve, or None.
@@ -73,6 +76,8 @@ func (r Reading) Cause(m Marks) Cause {
 		return Growing
 	case r.PSI && r.Some >= m.SomeShut && r.Free < r.Headroom.Scale(2, 1):
 		return Stalling
+	case r.Lost(m): // so that whoever must go finds this host shut when it comes back
+		return Losing
 	}
 	return None
 }
@@ -90,6 +95,10 @@ func (r Reading) eaten(seconds gate.Bytes) bool { return r.Growth > r.Spare/seco
 func (r Reading) Lost(m Marks) bool {
 	return r.Free < r.Headroom/4 || (r.PSI && r.Full >= m.FullLost && r.Free < r.Headroom)
 }
+
+// Deficit is what has to come back when the bet is lost: what lacks of the headroom, which was
+// never promised to anybody.
+func (r Reading) Deficit() gate.Bytes { return r.Headroom.Sub(r.Free).Positive() }
 
 // Valve is a host's intake: open or shut, with hysteresis.
 //
@@ -123,7 +132,7 @@ func (v *Valve) Dwell() time.Duration { return v.dwell }
 // dwell. So noise moves it no more often than once a dwell in the long run.
 func (v *Valve) Step(now Instant, r Reading) (moved bool) {
 	if cause := r.Cause(v.marks); cause != None {
-		return v.close(now, cause)
+		return v.Close(now, cause)
 	}
 	if v.shut == None {
 		return false
@@ -142,7 +151,8 @@ func (v *Valve) Step(now Instant, r Reading) (moved bool) {
 	return true
 }
 
-func (v *Valve) close(now Instant, cause Cause) bool {
+// Close shuts it, be it for a cause that no reading shows, for a dwell of calm at least.
+func (v *Valve) Close(now Instant, cause Cause) (moved bool) {
 	v.calm = false
 	if v.shut != None {
 		v.shut = cause

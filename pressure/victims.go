@@ -17,8 +17,8 @@ type Candidate struct {
 	Reserve   gate.Bytes
 }
 
-// overshoot is what the sandbox uses beyond what it was charged for.
-func (c Candidate) overshoot() gate.Bytes { return c.Resident.Sub(c.Reserve).Positive() }
+// Overshoot is what the sandbox uses beyond what it was charged for.
+func (c Candidate) Overshoot() gate.Bytes { return c.Resident.Sub(c.Reserve).Positive() }
 
 // Order sorts candidates by who goes first, in place: lowest priority, then idle
 // longest, then largest overshoot, then by id. Stateful ones are never part of the bet
@@ -29,7 +29,7 @@ func Order(cs []Candidate) []Candidate {
 		return cmp.Or(
 			cmp.Compare(a.Priority, b.Priority),
 			cmp.Compare(a.IdleSince, b.IdleSince),
-			cmp.Compare(b.overshoot(), a.overshoot()),
+			cmp.Compare(b.Overshoot(), a.Overshoot()),
 			cmp.Compare(a.ID, b.ID),
 		)
 	})

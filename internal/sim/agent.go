@@ -78,7 +78,7 @@ func (a *agent) step(ev host.Event) host.Answer {
 	}
 	a.noteRoom()
 	answer := fx.Answer
-	starts, stops := slices.Clone(fx.Starts), slices.Clone(fx.Stops)
+	starts, stops, evictions := slices.Clone(fx.Starts), slices.Clone(fx.Stops), slices.Clone(fx.Evictions)
 	var tracks []host.Ref
 	if t, ok := ev.(host.Track); ok && answer.Denial == "" {
 		tracks = []host.Ref{{ID: t.ID, Epoch: t.Epoch}}
@@ -94,6 +94,10 @@ func (a *agent) step(ev host.Event) host.Answer {
 	}
 	for _, ref := range stops {
 		a.fleet.after(a.fleet.between(time.Millisecond, time.Second), func() { a.stop(ref) })
+	}
+	for _, e := range evictions {
+		ref := host.Ref{ID: e.ID, Epoch: e.Epoch}
+		a.fleet.after(a.fleet.between(time.Millisecond, 2*time.Second), func() { a.end(ref, "had to go", host.Killed) })
 	}
 	return answer
 }
@@ -265,13 +269,18 @@ func (a *agent) grow(ref host.Ref, p *process, to gate.Bytes) {
 	}
 	if a.fleet.hungry {
 		to *= 4
+		if ref.Epoch%4 == 0 { // one takes nearly all that there is: the bet is lost
+			to = max(to, a.memory-a.resident-a.other+p.resident-40*gate.MiB)
+		}
 	}
 	a.resident += to - p.resident
 	p.resident = to
 }
 
 // exit ends a process; an agent that is away learns of it when it is back.
-func (a *agent) exit(ref host.Ref, reason string) {
+func (a *agent) exit(ref host.Ref, reason string) { a.end(ref, reason, "") }
+
+func (a *agent) end(ref host.Ref, reason string, by host.Means) {
 	p := a.running[ref]
 	if p != nil {
 		delete(a.running, ref)
@@ -279,7 +288,7 @@ func (a *agent) exit(ref host.Ref, reason string) {
 		a.fleet.fact(factExit, ref.ID, ref.Epoch)
 		a.fleet.tell("%s/%d ends on %s: %s", ref.ID, ref.Epoch, a.id, reason)
 	}
-	a.awake(func() { a.step(host.Done{ID: ref.ID, Epoch: ref.Epoch, Reason: reason}) })
+	a.awake(func() { a.step(host.Done{ID: ref.ID, Epoch: ref.Epoch, Reason: reason, By: by}) })
 }
 
 // stop ends what a host wants gone: of what no ledger knows, whatever runs under that id.

@@ -62,6 +62,7 @@ type Result struct {
 	Admitted   int
 	Refused    int
 	Boots      int
+	Evictions  int
 	Violations []Violation
 	Digest     uint64
 }
@@ -153,6 +154,8 @@ func (f *Fleet) addAgent(i int) {
 	}
 	if f.chance(25) {
 		cfg.Mode = gate.Committed
+	} else {
+		cfg.Reclaim = host.ReclaimOn
 	}
 	f.install(cfg, memory)
 }

@@ -63,6 +63,10 @@ var guards = [invariants + 1][]string{
 		"no rule drops the charge of a stateful sandbox",
 		"no rule drops a charge on a committed host",
 		"a charge covers the need, not only what is resident",
+		"what keeps state never has to go",
+		"no more have to go than cover what is lacking",
+		"nobody has to go before the bet is lost",
+		"who was told to go is not told again",
 	},
 	ends: {
 		"a reservation lapses",

@@ -26,6 +26,7 @@ type Summary struct {
 	Admitted   int      `json:"admitted"`
 	Refused    int      `json:"refused"`
 	Boots      int      `json:"boots"`
+	Evictions  int      `json:"evictions"`
 	Violations int      `json:"violations"`
 	Digest     string   `json:"digest"`       // of all seeds, in their order
 	PerSecond  int64    `json:"events_per_s"` // of one core
@@ -101,6 +102,7 @@ func sum(results []*played) Summary {
 		s.Admitted += r.Admitted
 		s.Refused += r.Refused
 		s.Boots += r.Boots
+		s.Evictions += r.Evictions
 		s.Violations += len(r.Violations)
 		if p.failed != nil {
 			s.Failed = append(s.Failed, *p.failed)

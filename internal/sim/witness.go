@@ -289,8 +289,35 @@ func (f *Fleet) checkHost(a *agent, ev host.Event, fx host.Effects) {
 		}
 	case host.Sample:
 		w.sampled(now, e, a.cfg.Headroom)
+		f.checkEvictions(a, fx.Evictions)
 	}
 	f.compare(a, fx.Answer.Verdict)
+}
+
+// checkEvictions proves that a lost bet is paid by those who may be asked to, and by no more of
+// them than cover what is lacking. Whoever has to go has no place kept.
+func (f *Fleet) checkEvictions(a *agent, evictions []host.Eviction) {
+	w := a.witness
+	lacking, covered := w.headroom-w.free, gate.Bytes(0)
+	for _, e := range evictions {
+		c := w.running(e.ID)
+		switch {
+		case c == nil || !c.booted || c.epoch != e.Epoch:
+			f.violate(stateful, "host %s has %s/%d go, which does not run there", a.id, e.ID, e.Epoch)
+			continue
+		case c.stopped:
+			f.violate(stateful, "host %s has %s go, which was told to stop already", a.id, e.ID)
+		case c.ask.Stateful:
+			f.violate(stateful, "host %s has %s go, which keeps state", a.id, e.ID)
+		case w.free >= w.headroom/4:
+			f.violate(stateful, "host %s has %s go with %s free of a headroom of %s", a.id, e.ID, w.free, w.headroom)
+		case covered >= lacking:
+			f.violate(stateful, "host %s has %s go, when others cover the %s that are lacking", a.id, e.ID, lacking)
+		}
+		covered += c.resident
+		c.stopped = true
+	}
+	f.result.Evictions += len(evictions)
 }
 
 // checkDone notes an end: its place is kept for a restart, or it is told from now on until
