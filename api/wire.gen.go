@@ -998,6 +998,47 @@ type DeedReason = string
 // measures.
 type Enforcement string
 
+// Eviction One deed of a lost bet, with the figures that it was decided by.
+type Eviction struct {
+	// At When it was decided.
+	At time.Time `json:"at"`
+
+	// By What was done: `ordered` (it has not gone yet), `hibernated` or `stopped` by the operator's
+	// hook, `killed`, `ended by itself` before that, or `dry-run`, where nothing was.
+	By       string `json:"by"`
+	Class    string `json:"class,omitempty"`
+	Consumer string `json:"consumer,omitempty"`
+
+	// DeficitMB What had to come back, MiB.
+	DeficitMB int64 `json:"deficit_mb"`
+	Epoch     int64 `json:"epoch"`
+
+	// FreeMB What the host had free, MiB.
+	FreeMB int64 `json:"free_mb"`
+
+	// GoneMS How long it took to be gone, in milliseconds; absent while it is there.
+	GoneMS int64 `json:"gone_ms,omitempty"`
+
+	// HeadroomMB Of a headroom of so much, MiB.
+	HeadroomMB int64 `json:"headroom_mb"`
+
+	// ID The admission's id.
+	ID string `json:"id"`
+
+	// IdleMS For how long it had done nothing, in milliseconds.
+	IdleMS int64 `json:"idle_ms"`
+
+	// Key The consumer's key.
+	Key string `json:"key,omitempty"`
+
+	// OvershootMB Of that, beyond what stood under it, MiB.
+	OvershootMB int64 `json:"overshoot_mb"`
+	Priority    int64 `json:"priority"`
+
+	// ResidentMB What it held, MiB.
+	ResidentMB int64 `json:"resident_mb"`
+}
+
 // Fault One fault in a document that was sent.
 type Fault struct {
 	// Line Line of the document; 1 is the first.
@@ -1081,6 +1122,9 @@ type Host struct {
 	// measures.
 	Enforcement Enforcement `json:"enforcement"`
 
+	// Evictions The last deeds of lost bets in this life of the agent. Only when one host is asked for.
+	Evictions []Eviction `json:"evictions,omitempty"`
+
 	// FileCacheMB File cache that the kernel charges to its sandboxes, and can drop, MiB.
 	FileCacheMB int64 `json:"file_cache_mb,omitempty"`
 
@@ -1120,6 +1164,9 @@ type Host struct {
 	// Limits Every bound on this host's memory.
 	Limits []Limit `json:"limits"`
 
+	// Lost It is lost now.
+	Lost bool `json:"lost,omitempty"`
+
 	// Mode What a stateless sandbox is charged on its host: `working-set` what is resident, and at least its
 	// reserve; `committed` what was configured. Stateful ones are always charged what was configured.
 	Mode ChargeMode `json:"mode"`
@@ -1140,6 +1187,12 @@ type Host struct {
 	// Quarantine Why this replica places nothing on the host for a while, though it is heard: two reserves in a row
 	// went `unanswered`, or `boots_failed` eight times in a row. Before a refusal it is asked all the same.
 	Quarantine Quarantine `json:"quarantine,omitempty"`
+
+	// Ramp The kernel has killed for want of this host's memory, so that what it promises grows step by step.
+	Ramp *Ramp `json:"ramp,omitempty"`
+
+	// Reclaim What is done when the bet is lost: `off`, `dry-run` or `on`.
+	Reclaim string `json:"reclaim,omitempty"`
 
 	// RegisteredAt When its life began.
 	RegisteredAt *time.Time `json:"registered_at,omitempty"`
@@ -1791,6 +1844,15 @@ type Problem struct {
 // Quarantine Why this replica places nothing on the host for a while, though it is heard: two reserves in a row
 // went `unanswered`, or `boots_failed` eight times in a row. Before a refusal it is asked all the same.
 type Quarantine string
+
+// Ramp The kernel has killed for want of this host's memory, so that what it promises grows step by step.
+type Ramp struct {
+	// LeftMB What it may still promise within this step, MiB.
+	LeftMB int64 `json:"left_mb"`
+
+	// NextMS When the next one begins, in milliseconds from now.
+	NextMS int64 `json:"next_ms"`
+}
 
 // ReconcileRequest How far to go.
 type ReconcileRequest struct {

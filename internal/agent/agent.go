@@ -37,6 +37,7 @@ type Config struct {
 	Machine         *hostmem.Machine
 	Driver          *driver.Driver
 	Keys            ticket.AudienceKeys // of this host alone, from a replica; none where there is no replica; see SetKeys
+	Hooks           Hooks               // what an operator has done when a bet is lost, and when the intake moves
 	ReserveGroup    *uint32             // who may reserve at the boot seam besides root and the agent's own user
 	// Register takes a new incarnation from the store's sequence; it is asked only when the
 	// state of an earlier life on this boot is lost, or when that had none: an agent without
@@ -65,6 +66,7 @@ type Agent struct {
 	inbox  chan request
 	feeds  feeds
 	booter *booter
+	look   chan struct{} // holds a token when a full sample is wanted now
 	keys   atomic.Pointer[ticket.AudienceKeys]
 	own    ticket.AudienceKeys // of the tickets that this agent mints for itself
 	over   chan struct{}       // closed when Run has ended
@@ -74,6 +76,7 @@ type Agent struct {
 	log  *stateLog
 	owed outcome // of steps whose records are not written yet
 	full bool    // it was said that the log cannot be written
+	shut bool    // the valve is, as the hooks were told
 }
 
 // request is one event, or one look at the host, and the way back.
@@ -90,7 +93,7 @@ var ErrStopped = errors.New("the host agent has stopped")
 
 // New reads the state of an earlier life and takes up what it says, or registers anew.
 func New(ctx context.Context, cfg Config) (*Agent, error) {
-	a := &Agent{cfg: cfg, clock: hostmem.BootTime, inbox: make(chan request, 256), over: make(chan struct{})}
+	a := &Agent{cfg: cfg, clock: hostmem.BootTime, inbox: make(chan request, 256), look: make(chan struct{}, 1), over: make(chan struct{})}
 	a.booter = newBooter(a)
 	a.SetKeys(cfg.Keys)
 	bootID, err := cfg.Machine.BootID()
@@ -117,6 +120,9 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	if err != nil {
 		log.close()
 		return nil, err
+	}
+	if cfg.Driver == nil {
+		cfg.Host.Reclaim = host.ReclaimOff // nothing here can be ended
 	}
 	a.life, a.begun = incarnation, log.head.Begun
 	a.log, a.host = log, host.Restore(cfg.Host, incarnation, a.clock(), records)
@@ -155,7 +161,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer a.booter.detach()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	a.sayReclaim()
+	a.booter.begin(ctx)
 	helpers.Go(func() { a.sampleUntil(ctx) })
+	helpers.Go(func() { a.booter.hooks.notifyUntil(ctx) })
 	if a.cfg.Driver != nil {
 		a.booter.adopt(a.host.View().Sandboxes)
 		helpers.Go(func() { a.tidyUntil(ctx) })
@@ -166,6 +175,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		timer.Reset(max(a.host.Due()-a.clock(), time.Millisecond))
 		select {
 		case <-ctx.Done():
+			a.batch(request{event: host.Closing{}})
 			return nil
 		case <-timer.C:
 			a.batch(request{event: host.Tick{}})
@@ -253,6 +263,9 @@ type outcome struct {
 	news    host.News // but for the verdict
 	starts  []host.Ref
 	stops   []host.Ref
+	evicts  []host.Eviction
+	lost    bool
+	measure bool
 	publish bool
 }
 
@@ -266,6 +279,8 @@ func (o *outcome) add(ev host.Event, fx host.Effects) {
 	o.publish = o.publish || fx.Publish || len(n.Ends)+len(n.Reopens)+len(n.Tracks) > 0
 	o.starts = append(o.starts, fx.Starts...)
 	o.stops = append(o.stops, fx.Stops...)
+	o.evicts = append(o.evicts, fx.Evictions...)
+	o.lost, o.measure = o.lost || fx.Lost, o.measure || fx.Measure
 }
 
 // deliver hands on what follows from a batch; nothing here blocks. What was not written is
@@ -274,8 +289,9 @@ func (o *outcome) add(ev host.Event, fx host.Effects) {
 func (a *Agent) deliver(written bool) {
 	o := a.owed
 	a.booter.stop(o.stops)
+	a.pay(&o)
 	if !written {
-		a.owed.stops = nil
+		a.owed.stops, a.owed.evicts, a.owed.lost, a.owed.measure = nil, nil, false, false
 		return
 	}
 	a.owed = outcome{records: o.records}

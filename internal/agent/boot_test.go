@@ -474,7 +474,7 @@ func TestTheOrderOfVictims(t *testing.T) {
 		t.Errorf("stateful: %q %v", out, err)
 	}
 	out, _, _, err = r.run(r.reserve("vm", 1), shell("cat /proc/self/oom_score_adj"))
-	if err != nil || out != "500\n" {
+	if err != nil || out != "500\n" && out != "900\n" { // before and after the first look at the order
 		t.Errorf("stateless: %q %v", out, err)
 	}
 	if want := gate.Need(stateful, gate.WorkingSet); want != 128*gate.MiB {

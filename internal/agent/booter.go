@@ -13,12 +13,17 @@ import (
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
+	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
 
 // booter knows the boots that are under way and the processes that are watched.
 type booter struct {
 	agent *Agent
+
+	hooks  *hooks
+	ctx    context.Context // of this life: what a lost bet costs goes on in the next one
+	atOnce chan struct{}   // holds a token for each that is being made to go
 
 	mu       sync.Mutex            // guards what follows; never held across I/O
 	sessions map[host.Ref]*session // placement -> redeemed, its connection open
@@ -40,13 +45,19 @@ type session struct {
 type tracked struct {
 	ref      host.Ref
 	process  *driver.Process
+	cgroup   string        // its booter's own; the driver knows its
+	before   hostmem.OOM   // what the kernel had killed in there when it was tracked
 	told     chan struct{} // closed when the host knows of the end, or this agent has stopped
 	stopping sync.Once
-	reason   string // of the end, in its booter's words; guarded by the booter's mu
+	reason   string     // of the end, in its booter's words; guarded by the booter's mu
+	by       host.Means // what was done to it, because it had to go; likewise
 }
 
 func newBooter(a *Agent) *booter {
-	return &booter{agent: a, sessions: map[host.Ref]*session{}, tracked: map[host.Ref]*tracked{}}
+	return &booter{
+		agent: a, hooks: newHooks(&a.cfg), ctx: context.Background(), atOnce: make(chan struct{}, evictsAtOnce),
+		sessions: map[host.Ref]*session{}, tracked: map[host.Ref]*tracked{},
+	}
 }
 
 // redeem verifies the ticket, then gives its reservation up for a charge. The session is
@@ -153,16 +164,16 @@ func (b *booter) forget(s *session) {
 // abandon gives everything back. It outlives the connection that it belongs to.
 func (b *booter) abandon(s *session, reason string) {
 	b.forget(s)
-	b.done(s.ref, reason)
+	b.done(host.Done{ID: s.ref.ID, Epoch: s.ref.Epoch, Reason: reason})
 }
 
 // done reports an end, detached from whoever caused it.
-func (b *booter) done(ref host.Ref, reason string) {
+func (b *booter) done(end host.Done) {
 	ctx, cancel := context.WithTimeout(context.Background(), detachedFor)
 	defer cancel()
-	_, err := b.agent.Do(ctx, host.Done{ID: ref.ID, Epoch: ref.Epoch, Reason: reason})
+	_, err := b.agent.Do(ctx, end)
 	if err != nil && !errors.Is(err, ErrStopped) {
-		b.agent.cfg.Log.Error("an end is not written down yet, and told when it is", "id", ref.ID, "err", err)
+		b.agent.cfg.Log.Error("an end is not written down yet, and told when it is", "id", end.ID, "err", err)
 	}
 }
 
@@ -211,7 +222,7 @@ func (b *booter) end(t *tracked) {
 
 // track tells the host of the process, and watches it from then on.
 func (b *booter) track(ctx context.Context, s *session, p *driver.Process, cgroup string) (*tracked, error) {
-	ref, t := s.ref, b.enter(s.ref, p)
+	ref, t := s.ref, b.enter(s.ref, p, cgroup)
 	answer, err := b.agent.Do(ctx, host.Track{
 		ID: ref.ID, Epoch: ref.Epoch,
 		Process: host.Process{Pid: p.Pid(), Start: p.StartTime(), Cgroup: cgroup},
@@ -228,8 +239,12 @@ func (b *booter) track(ctx context.Context, s *session, p *driver.Process, cgrou
 	return nil, api.Refuse(api.TicketRejected, "%s", ticket.Released)
 }
 
-func (b *booter) enter(ref host.Ref, p *driver.Process) *tracked {
+func (b *booter) enter(ref host.Ref, p *driver.Process, cgroup string) *tracked {
 	t := &tracked{ref: ref, process: p, told: make(chan struct{})}
+	if p.Cgroup() == "" && cgroup != "" {
+		t.cgroup = cgroup
+		t.before, _ = b.agent.cfg.Machine.OOM(cgroup) // gone already: then nothing was killed before
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tracked[ref] = t
@@ -272,11 +287,11 @@ func (b *booter) leave(t *tracked) {
 	}
 }
 
-// reasonOf is what a process's booter said of its end.
-func (b *booter) reasonOf(t *tracked) string {
+// endOf is what a process's booter said of its end, and what was done to it.
+func (b *booter) endOf(t *tracked) (reason string, by host.Means) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return t.reason
+	return t.reason, t.by
 }
 
 // watch waits for the end, however it comes: this is where a sandbox's memory, slot and
@@ -291,7 +306,11 @@ func (b *booter) watch(t *tracked) {
 	if exit.Err != nil {
 		b.agent.cfg.Log.Error("a sandbox ended and left something behind", "id", t.ref.ID, "err", exit.Err)
 	}
-	b.done(t.ref, cmp.Or(b.reasonOf(t), exit.String()))
+	reason, by := b.endOf(t)
+	b.done(host.Done{
+		ID: t.ref.ID, Epoch: t.ref.Epoch, Reason: cmp.Or(reason, exit.String()), By: by,
+		OutOfMemory: by == "" && b.hostRanOut(t, exit),
+	})
 }
 
 // over takes a booter's word that its sandbox is gone, and waits until it is: while the
@@ -328,20 +347,23 @@ func (b *booter) adopt(sandboxes []host.Sandbox) {
 	for _, s := range sandboxes {
 		ref := host.Ref{ID: s.ID, Epoch: s.Epoch}
 		if s.Phase != host.Running {
-			go b.clear(ref, "the agent was restarted before the boot was tracked")
+			go b.clear(ref, "the agent was restarted before the boot was tracked", "")
 			continue
 		}
 		p, err := b.agent.cfg.Driver.Adopt(s.ID, s.Process.Pid, s.Process.Start, b.ownCgroup(s.ID, s.Process.Cgroup))
 		switch {
 		case err == nil:
 			b.agent.cfg.Log.Info("sandbox re-adopted", "id", s.ID, "pid", s.Process.Pid)
-			t := b.enter(ref, p)
+			t := b.enter(ref, p, s.Process.Cgroup)
 			go b.watch(t)
 			if s.Stopping {
 				go b.end(t)
 			}
+			if s.Evicting != "" {
+				go b.evict(evictionOf(&s))
+			}
 		case errors.Is(err, fs.ErrNotExist):
-			go b.clear(ref, "ended while the agent was away")
+			go b.clear(ref, "ended while the agent was away", awayMeans(&s))
 		default:
 			b.agent.cfg.Log.Error("sandbox not re-adopted; it is charged until its end is told", "id", s.ID, "err", err)
 		}
@@ -351,11 +373,11 @@ func (b *booter) adopt(sandboxes []host.Sandbox) {
 
 // clear removes what is left of a sandbox that ended while nobody watched, then says so: its
 // memory is free when its end is told.
-func (b *booter) clear(ref host.Ref, reason string) {
+func (b *booter) clear(ref host.Ref, reason string, by host.Means) {
 	if err := b.agent.cfg.Driver.Remove(ref.ID); err != nil {
 		b.agent.cfg.Log.Error("a sandbox ended and left something behind", "id", ref.ID, "err", err)
 	}
-	b.done(ref, reason)
+	b.done(host.Done{ID: ref.ID, Epoch: ref.Epoch, Reason: reason, By: by})
 }
 
 // ownCgroup is the cgroup if the driver made it for this sandbox; a booter's own is only

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/driver"
 )
 
 // Measure is one sample of everything, untold.
@@ -36,3 +37,10 @@ const LogKeeps = logKeeps
 
 // Answers says whether a socket is listened on for good.
 func Answers(socket string) bool { return answers(socket) }
+
+// HostRanOut says whether an agent takes such an end of a sandbox with a cgroup of the driver's
+// for the host's want of memory.
+func (a *Agent) HostRanOut(exit driver.Exit) bool { return a.booter.hostRanOut(&tracked{}, exit) }
+
+// ScoreAt is the kernel's score of a place in the order of victims.
+func ScoreAt(place, of int) int { return scoreAt(place, of) }

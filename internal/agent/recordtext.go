@@ -32,6 +32,7 @@ func appendRecord(b []byte, r *host.Record) []byte {
 	b = jsontext.Yes(b, `,"superseded":`, r.Superseded)
 	b = jsontext.Words(b, `,"waiver":`, string(r.Waiver))
 	b = jsontext.Number(b, `,"peak":`, int64(r.Peak))
+	b = jsontext.Words(b, `,"evicting":`, r.Evicting)
 	b = jsontext.Words(b, `,"how":`, string(r.How))
 	b = jsontext.Words(b, `,"reason":`, r.Reason)
 	b = jsontext.Yes(b, `,"unbooted":`, r.Unbooted)
@@ -39,6 +40,7 @@ func appendRecord(b []byte, r *host.Record) []byte {
 	b = jsontext.Number(b, `,"enforcement":`, int64(r.Enforcement))
 	b = rare(b, `,"bypass":`, &r.Bypass)
 	b = rare(b, `,"deed":`, &r.Deed)
+	b = rare(b, `,"kills":`, &r.Kills)
 	if r.Seen != nil {
 		b = jsontext.Any(append(b, `,"seen":`...), r.Seen)
 	}

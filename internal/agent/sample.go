@@ -24,6 +24,8 @@ type sampler struct {
 	machine *hostmem.Machine             // which holds the sandboxes' files open
 	table   *hostmem.Processes
 	tableAt time.Time
+	base    gate.Bytes // what the cgroup of all sandboxes held at the last full sample
+	order   killOrder
 }
 
 // tableFor is how long a table of processes is good: to read it costs more than to measure those
@@ -31,7 +33,10 @@ type sampler struct {
 const tableFor = 3 * time.Second
 
 func newSampler(a *Agent) *sampler {
-	s := &sampler{agent: a, unseen: map[string]bool{}, outside: newOutside(a), huge: hugeDims(a)}
+	s := &sampler{
+		agent: a, unseen: map[string]bool{}, outside: newOutside(a), huge: hugeDims(a),
+		order: killOrder{agent: a, said: map[host.Ref]int{}},
+	}
 	if a.cfg.Measure == nil {
 		s.machine = a.cfg.Machine.Keep()
 	}
@@ -91,6 +96,8 @@ func (a *Agent) sampleUntil(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-a.look:
+			full = time.Time{} // due now
 		case <-tick.C:
 		case <-stalling:
 		}
@@ -123,6 +130,9 @@ func (a *Agent) awaitStalls(ctx context.Context, stalling chan<- struct{}) {
 // sample tells the host what was measured. Where nothing could be, that is told too, and
 // nothing is free: room that was not measured is not promised.
 func (s *sampler) sample(ctx context.Context, full bool) {
+	if full {
+		s.order.count(ctx) // before anything is promised: it may say that there was too much
+	}
 	ev, err := s.measure(ctx, full)
 	if err != nil {
 		ev = host.Sample{}
@@ -131,6 +141,9 @@ func (s *sampler) sample(ctx context.Context, full bool) {
 		s.say(err)
 	}
 	s.agent.Do(ctx, ev)
+	if full && err == nil {
+		s.order.tell(ctx)
+	}
 }
 
 // say says that samples fail, or no longer do, once.
@@ -161,6 +174,7 @@ func (s *sampler) measure(ctx context.Context, full bool) (host.Sample, error) {
 		ev.Dims = s.hugeFree()
 		s.machine.Turn()
 	}
+	s.watchBudget(&ev)
 	limits, err := s.machine.Limits(s.agent.cfg.Driver.Parent())
 	if err != nil {
 		return ev, err
@@ -204,6 +218,24 @@ func (s *sampler) hugeHeld(b *host.Sandbox) (held []gate.Dim) {
 	return held
 }
 
+// watchBudget says by how much all sandboxes together have grown since each was looked at. What
+// runs outside of the driver's cgroups is looked at with the sandboxes alone.
+func (s *sampler) watchBudget(ev *host.Sample) {
+	if ev.Budget == 0 {
+		return
+	}
+	ev.Under = s.agent.cfg.Driver.Parent()
+	all, err := s.machine.ResidentCgroup(ev.Under)
+	switch {
+	case err != nil: // there is no such cgroup here
+		s.base = 0
+	case ev.Full:
+		s.base = all.Bytes
+	default:
+		ev.Grown = all.Bytes.Sub(s.base)
+	}
+}
+
 // residents measures every sandbox that has a process. One that vanished meanwhile keeps
 // its last figure until its end is told.
 func (s *sampler) residents(sandboxes []host.Sandbox) []host.Resident {
@@ -218,7 +250,7 @@ func (s *sampler) residents(sandboxes []host.Sandbox) []host.Resident {
 		switch {
 		case err == nil:
 			out = append(out, host.Resident{
-				ID: b.ID, Bytes: r.Bytes, Swapped: r.Swapped, FileCache: r.FileCache, Dims: s.hugeHeld(&b),
+				ID: b.ID, Bytes: r.Bytes, Swapped: r.Swapped, FileCache: r.FileCache, Dims: s.hugeHeld(&b), CPU: r.CPU,
 			})
 		case !errors.Is(err, fs.ErrNotExist):
 			unseen[b.ID] = true

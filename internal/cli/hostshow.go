@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
 )
@@ -29,14 +30,53 @@ func drawHost(w io.Writer, h api.Host, p pen) error {
 		b.WriteString("\n")
 	}
 	b.WriteString(load(h))
+	b.WriteString(lostBet(h))
 	if len(h.Sandboxes) > 0 {
 		b.WriteString("\n")
 		if err := sandboxTable(h.Sandboxes).write(&b, "  "); err != nil {
 			return err
 		}
 	}
+	if len(h.Evictions) > 0 {
+		b.WriteString("\n")
+		if err := evictionTable(h.Evictions).write(&b, "  "); err != nil {
+			return err
+		}
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// lostBet says what is done when the bet is lost, and that it is.
+func lostBet(h api.Host) string {
+	text := ""
+	if h.Reclaim != "" {
+		text = "  reclaim " + plain(h.Reclaim)
+	}
+	if h.Lost {
+		text += ", and the bet is lost now"
+	}
+	if h.Ramp != nil {
+		text += fmt.Sprintf("\n  the kernel has killed for want of memory: %s MiB may be promised now, more in %d s", grouped(h.Ramp.LeftMB), (h.Ramp.NextMS+999)/1000)
+	}
+	if text == "" {
+		return ""
+	}
+	return text + "\n"
+}
+
+// evictionTable lists the deeds of lost bets, the newest last.
+func evictionTable(list []api.Eviction) *table {
+	t := newTable("HAD TO GO", "AT", "BY", ">AFTER", ">PRIORITY", ">IDLE", ">RESIDENT", ">OVER", ">LACKING", ">OF")
+	for _, e := range list {
+		after := "-"
+		if e.GoneMS > 0 {
+			after = fmt.Sprintf("%d ms", e.GoneMS)
+		}
+		t.row(short(dash(first(e.Key, e.ID)), 20), e.At.Format(time.TimeOnly), short(plain(e.By), 15), after, fmt.Sprint(e.Priority),
+			fmt.Sprintf("%d s", e.IdleMS/1000), grouped(e.ResidentMB), grouped(e.OvershootMB), grouped(e.DeficitMB), grouped(e.HeadroomMB))
+	}
+	return t
 }
 
 func title(h api.Host) string {

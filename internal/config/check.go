@@ -115,6 +115,7 @@ func (r *report) checkHost(l *Local) {
 	if o := h.Observe; h.OutOfGate == StopOutOfGate && o.CgroupParent == "" && o.Match == "" {
 		r.relation([]string{"host.out_of_gate"}, "stop stops what host.observe finds and nobody tracked, and that finds nothing; state host.observe.cgroup_parent or host.observe.match, or write alarm")
 	}
+	r.checkReclaim(h)
 	if n := len(l.AgentSocket()); n > maxSocket {
 		r.relation([]string{"host.socket", "data_dir"}, "the agent's socket has a path of %d bytes and the kernel takes %d; set host.socket to a shorter one", n, maxSocket)
 	}

@@ -99,6 +99,8 @@ type Host struct {
 	ReserveGroup     string            `yaml:"reserve_group"` // "": root and the agent's user alone reserve at the socket
 	Observe          Observe           `yaml:"observe"`
 	OutOfGate        OutOfGate         `yaml:"out_of_gate"` // what becomes of what Observe finds and nobody tracked
+	Reclaim          *host.Reclaim     `yaml:"reclaim"`     // nil: see Host.reclaim
+	Hooks            Hooks             `yaml:"hooks"`
 }
 
 // Observe says what an agent takes for a sandbox that it did not boot itself: one that only
@@ -109,6 +111,21 @@ type Observe struct {
 	SizePattern  string     `yaml:"size_pattern"`   // its group is the configured size on a command line; "": qemu's -m
 	Stateful     string     `yaml:"stateful_match"` // on names and command lines of those that keep state; "": none
 	DefaultSize  gate.Bytes `yaml:"default_size"`   // configured size where nothing says it; 0: not known
+}
+
+// Hooks are what an operator has done when a bet is lost, and when the intake moves.
+type Hooks struct {
+	Hibernate    Hook `yaml:"hibernate"`
+	Stop         Hook `yaml:"stop"`
+	IntakeShut   Hook `yaml:"intake_shut"`
+	IntakeOpened Hook `yaml:"intake_opened"`
+}
+
+// Hook is a command, an address to be told, or both, in that order; neither: there is none.
+type Hook struct {
+	Exec    []string      `yaml:"exec"` // no shell: the first is the program, by its absolute path
+	Webhook string        `yaml:"webhook"`
+	Within  time.Duration `yaml:"within"` // for both
 }
 
 // PSI are the marks of the kernel's pressure figures.

@@ -32,13 +32,14 @@ func (s *StandIn) defaults() { *s = StandIn{Listen: "127.0.0.1:7073"} }
 func (a *Agent) defaults() { *a = Agent{Listen: "127.0.0.1:7071"} }
 
 func (h *Host) defaults() {
-	d, m := host.DefaultConfig("", 0), pressure.DefaultMarks()
+	d, m, hook := host.DefaultConfig("", 0), pressure.DefaultMarks(), Hook{Within: 2 * time.Second}
 	*h = Host{
 		Mode: d.Mode, BootWithin: d.BootWithin, MaxWaitingStarts: d.MaxWaitingStarts,
 		StopGrace:    10 * time.Second,
 		SampleLimits: 50 * time.Millisecond, SampleSandboxes: time.Second,
 		PSI:   PSI{SomeShut: Percent(m.SomeShut), SomeOpen: Percent(m.SomeOpen), FullLost: Percent(m.FullLost)},
 		Dwell: m.Dwell, MaxDwell: m.MaxDwell, OutOfGate: AlarmOutOfGate,
+		Hooks: Hooks{Hibernate: hook, Stop: hook, IntakeShut: hook, IntakeOpened: hook},
 	}
 }
 

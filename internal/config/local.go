@@ -91,7 +91,7 @@ func (l *Local) HostConfig(cores int, machine map[string]string) host.Config {
 	c.Enforcement = h.Enforcement
 	c.Mode, c.Headroom, c.BootWithin = h.Mode, h.Headroom, h.BootWithin
 	c.MaxStarts, c.MaxWaitingStarts = cmp.Or(h.MaxStarts, c.MaxStarts), h.MaxWaitingStarts
-	c.StreamRestore = h.StreamRestore
+	c.StreamRestore, c.Reclaim = h.StreamRestore, h.reclaim()
 	labels := maps.Clone(machine)
 	if labels == nil {
 		labels = map[string]string{}
@@ -103,6 +103,18 @@ func (l *Local) HostConfig(cores int, machine map[string]string) host.Config {
 		Dwell: h.Dwell, MaxDwell: h.MaxDwell,
 	}
 	return c
+}
+
+// reclaim is what is done when a bet is lost: as stated, else on where the host enforces and
+// promises more than it has, and off where nobody can lose a bet.
+func (h *Host) reclaim() host.Reclaim {
+	switch {
+	case h.Reclaim != nil:
+		return *h.Reclaim
+	case h.Enforcement == host.Enforce && h.Mode == gate.WorkingSet:
+		return host.ReclaimOn
+	}
+	return host.ReclaimOff
 }
 
 // labelsOf returns labels sorted by name.

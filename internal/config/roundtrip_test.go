@@ -72,7 +72,7 @@ func settingsOf(path string, t reflect.Type) (paths []string) {
 // TestEveryFieldIsASetting: a field without a key could be set by no file.
 func TestEveryFieldIsASetting(t *testing.T) {
 	for _, typ := range []reflect.Type{
-		reflect.TypeFor[Local](), reflect.TypeFor[Host](), reflect.TypeFor[PSI](), reflect.TypeFor[TLS](), reflect.TypeFor[Agents](), reflect.TypeFor[Agent](), reflect.TypeFor[Fleet](),
+		reflect.TypeFor[Local](), reflect.TypeFor[Host](), reflect.TypeFor[PSI](), reflect.TypeFor[Hooks](), reflect.TypeFor[Hook](), reflect.TypeFor[TLS](), reflect.TypeFor[Agents](), reflect.TypeFor[Agent](), reflect.TypeFor[Fleet](),
 		reflect.TypeFor[Pool](), reflect.TypeFor[Share](), reflect.TypeFor[Class](), reflect.TypeFor[Quota](), reflect.TypeFor[Consumer](),
 	} {
 		if typ.NumField() != len(fieldsOf(typ)) {
@@ -132,6 +132,7 @@ func TestDefaults(t *testing.T) {
 			BootWithin: time.Minute, MaxWaitingStarts: 64, StopGrace: 10 * time.Second,
 			SampleLimits: 50 * time.Millisecond, SampleSandboxes: time.Second,
 			PSI: PSI{1000, 500, 500}, Dwell: 15 * time.Second, MaxDwell: 5 * time.Minute, OutOfGate: AlarmOutOfGate,
+			Hooks: Hooks{Hook{Within: 2 * time.Second}, Hook{Within: 2 * time.Second}, Hook{Within: 2 * time.Second}, Hook{Within: 2 * time.Second}},
 		},
 	}
 	if diff := cmp.Diff(want, f.Local); diff != "" {

@@ -132,6 +132,8 @@ func scalar(n *yaml.Node, p any) (text string, known bool) {
 		return decodeWord(n, p, AlarmOutOfGate, StopOutOfGate), true
 	case *host.Enforcement:
 		return decodeWord(n, p, host.Enforce, host.Shadow, host.Observe), true
+	case *host.Reclaim:
+		return decodeWord(n, p, host.ReclaimOff, host.ReclaimDryRun, host.ReclaimOn), true
 	case *pool.Enforcement:
 		return decodeWord(n, p, pool.Enforce, pool.Shadow), true
 	case *gate.ReserveUntil:

@@ -192,7 +192,7 @@ func TestHostConfig(t *testing.T) {
 	l := parse(t, Example()).Local
 	got := l.HostConfig(8, map[string]string{"zone": "z", "arch": "arm64"})
 	want := host.DefaultConfig("host-1", 8)
-	want.Headroom, want.MaxStarts = 512*gate.MiB, 4
+	want.Headroom, want.MaxStarts, want.Reclaim = 512*gate.MiB, 4, host.ReclaimOn
 	want.Labels = []gate.Label{{Name: "arch", Value: "arm64"}, {Name: "zone", Value: "a"}}
 	want.Dims = []gate.Dim{{Name: "gpus", N: 2}, {Name: "hugepages", N: 1024}, {Name: "sandboxes", N: 100}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -201,7 +201,9 @@ func TestHostConfig(t *testing.T) {
 	if n := Default("h").Local.HostConfig(3, nil).MaxStarts; n != 6 {
 		t.Errorf("max_starts of 3 cores is %d", n)
 	}
-	if diff := cmp.Diff(host.DefaultConfig("h", 4), Default("h").Local.HostConfig(4, nil)); diff != "" {
+	want = host.DefaultConfig("h", 4)
+	want.Reclaim = host.ReclaimOn
+	if diff := cmp.Diff(want, Default("h").Local.HostConfig(4, nil)); diff != "" {
 		t.Errorf("the defaults are not host's (-want +got)\n%s", diff)
 	}
 }
@@ -232,6 +234,42 @@ func TestDerivedPaths(t *testing.T) {
 	}
 	if !namePattern.MatchString(l.HostID()) {
 		t.Errorf("the machine's name became %q", l.HostID())
+	}
+}
+
+// TestReclaim: a lost bet is paid where the host enforces and promises more than it has, unless
+// it is said otherwise.
+func TestReclaim(t *testing.T) {
+	for said, want := range map[string]host.Reclaim{
+		"{}": host.ReclaimOn, "{mode: committed}": host.ReclaimOff, "{enforcement: shadow}": host.ReclaimOff, "{enforcement: observe}": host.ReclaimOff,
+		"{reclaim: off}": host.ReclaimOff, "{reclaim: dry-run}": host.ReclaimDryRun, "{mode: committed, reclaim: on}": host.ReclaimOn,
+		"{enforcement: shadow, reclaim: dry-run}": host.ReclaimDryRun,
+	} {
+		l := parse(t, "host: "+said+"\n").Local
+		if got := l.HostConfig(1, nil).Reclaim; got != want {
+			t.Errorf("host: %s: %s, want %s", said, got, want)
+		}
+	}
+	for said, why := range map[string]string{
+		"{reclaim: maybe}":                           `host.reclaim: "maybe" is not known here; write off, dry-run or on`,
+		"{reclaim: on, enforcement: shadow}":         "is on for a host in shadow, which ends nothing; write dry-run to be told who would go",
+		"{reclaim: dry-run, enforcement: observe}":   "is dry-run on a host that only observes, and ends nothing",
+		"{hooks: {stop: {exec: [stop]}}}":            `"stop" is no program by its absolute path`,
+		"{hooks: {stop: {webhook: 'ftp://h/x'}}}":    `"ftp://h/x" is no address that can be told`,
+		"{hooks: {hibernate: {within: 2m}}}":         "host.hooks.hibernate.within: 2m is out of bounds; write a duration from 10ms to 1m",
+		"{hooks: {wake: {exec: [/bin/true]}}}":       "host.hooks.wake: is not a setting",
+		"{hooks: {hibernate: {exec: [\"/a\\0b\"]}}}": "is no program by its absolute path",
+	} {
+		if _, err := Parse("p.yaml", []byte("host: "+said+"\n")); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("host: %s: %v, want %q", said, err, why)
+		}
+	}
+	l := parse(t, "host: {}\n").Local
+	err := Overlay(&l, func(name string) string {
+		return map[string]string{"PLIMSOLL_HOST_RECLAIM": "dry-run", "PLIMSOLL_HOST_HOOKS_STOP_EXEC": "/bin/stop,-x"}[name]
+	})
+	if err != nil || *l.Host.Reclaim != host.ReclaimDryRun || len(l.Host.Hooks.Stop.Exec) != 2 || l.Host.Hooks.Stop.Within != 2*time.Second {
+		t.Errorf("%v: %+v", err, l.Host)
 	}
 }
 

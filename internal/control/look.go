@@ -33,6 +33,7 @@ func showHost(v host.View, wall time.Time) api.Host {
 			Max: int64(v.Config.MaxStarts), MaxWaiting: int64(v.Config.MaxWaitingStarts),
 		},
 	}
+	showReclaim(&h, &v, wall)
 	if v.Bypass.Until > 0 {
 		b := showBypass(&v)
 		h.Bypass = &b
@@ -78,7 +79,7 @@ func showSandbox(s host.Sandbox, chargeMB int64, now host.Instant, wall time.Tim
 		SwappedMB: s.Swapped.CeilMiB(), FileCacheMB: s.FileCache.CeilMiB(),
 		Waiver: string(s.Waiver), ConfiguredMB: s.Ask.Memory.CeilMiB(), Stateful: s.Ask.Stateful, State: api.SandboxState(s.Phase),
 	}
-	if s.Stopping {
+	if s.Stopping || s.Evicting != "" {
 		out.State = api.SandboxStateEnding
 	}
 	if s.Tracked != 0 {

@@ -46,7 +46,7 @@ func (g *Gateway) seeAll(ctx context.Context, byID map[string]registry.Host) []a
 		h := byID[id]
 		looking.Go(func() error {
 			out[i] = g.see(ctx, &h)
-			out[i].Sandboxes = nil
+			out[i].Sandboxes, out[i].Evictions = nil, nil
 			return nil
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -131,7 +132,7 @@ func TestUnreadableLimitIsAnError(t *testing.T) {
 func TestResidentCgroup(t *testing.T) {
 	v2 := pureV2.discover(t)
 	got, err := v2.ResidentCgroup("plimsoll")
-	want := hostmem.Resident{Bytes: 850 * gate.MiB, Swapped: 50 * gate.MiB, FileCache: 1200 * gate.MiB}
+	want := hostmem.Resident{Bytes: 850 * gate.MiB, Swapped: 50 * gate.MiB, FileCache: 1200 * gate.MiB, CPU: -1}
 	if err != nil || got != want {
 		t.Errorf("v2: %+v, %v", got, err)
 	}
@@ -175,11 +176,40 @@ func TestOOMOfACgroup(t *testing.T) {
 	}).discover(t)
 	v2 := pureV2.with(files{"sys/fs/cgroup/s/memory.events": "oom 1\noom_kill 1\n"}).discover(t)
 	for _, m := range []*hostmem.Machine{v1, v2} {
-		if o, err := m.OOM("s"); err != nil || o != (hostmem.OOM{Kills: 1, OwnLimit: true}) {
+		if o, err := m.OOM("s"); err != nil || o.Kills != 1 || !o.OwnLimit {
 			t.Errorf("%s: %+v, %v", m.Layout(), o, err)
 		}
 		if _, err := m.OOM("gone"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: gone: %v", m.Layout(), err)
 		}
+	}
+}
+
+// What sandboxes met at their own limits is not the host's; what the cgroup of them all met is.
+func TestKillsOfTheMachine(t *testing.T) {
+	v2 := pureV2.with(files{
+		"proc/vmstat":                                "nr_free_pages 1\noom_kill 9\n",
+		"sys/fs/cgroup/plimsoll/memory.events":       "oom 5\noom_kill 7\n",
+		"sys/fs/cgroup/plimsoll/memory.events.local": "oom 1\noom_kill 0\n",
+	}).discover(t)
+	if n, ok, err := v2.Kills("plimsoll"); n != 5 || !ok || err != nil {
+		t.Errorf("v2: %d, %v, %v", n, ok, err)
+	}
+	if n, ok, err := v2.Kills("gone"); n != 9 || !ok || err != nil {
+		t.Errorf("nothing below: %d, %v, %v", n, ok, err)
+	}
+	v1 := hybrid.with(files{"proc/vmstat": "oom_kill 9\n"}).discover(t)
+	if n, ok, err := v1.Kills("plimsoll"); n != 9 || !ok || err != nil {
+		t.Errorf("v1: %d, %v, %v", n, ok, err)
+	}
+	if n, ok, err := pureV2.discover(t).Kills("plimsoll"); n != 0 || ok || err != nil {
+		t.Errorf("a kernel that does not say: %d, %v, %v", n, ok, err)
+	}
+}
+
+func TestWorkOfACgroup(t *testing.T) {
+	m := pureV2.with(files{"sys/fs/cgroup/plimsoll/cpu.stat": "usage_usec 2000\nuser_usec 1\n"}).discover(t)
+	if r, err := m.ResidentCgroup("plimsoll"); err != nil || r.CPU != 2*time.Millisecond {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

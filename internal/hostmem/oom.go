@@ -5,7 +5,8 @@ import "fmt"
 // OOM is what the out-of-memory killer did in a cgroup since it was made.
 type OOM struct {
 	Kills    int64 // processes killed in it, for want of memory under whatever limit
-	OwnLimit bool  // the cgroup met its own limit; kills without it are a host's that ran out
+	OwnLimit bool  // they were for its own limit; without that the host ran out, or what is above it
+	Met      int64 // how often its own limit left no way out; 0 where that is not counted
 }
 
 // ParseEvents reads a cgroup v2 memory.events:
@@ -18,18 +19,23 @@ type OOM struct {
 //	oom_group_kill 0
 //
 // oom counts the times that the cgroup's own limit left no way out; oom_kill counts the
-// victims, the machine's included.
+// victims, the machine's included. Each such time has one victim, or the whole group: more
+// victims than that are the machine's, whatever happened before.
 func ParseEvents(text []byte) OOM {
 	var o OOM
+	var groups int64
 	eachLine(text, func(key, rest []byte) {
 		n, _ := number(rest)
 		switch string(key) {
 		case "oom":
-			o.OwnLimit = n > 0
+			o.Met = n
 		case "oom_kill":
 			o.Kills = n
+		case "oom_group_kill":
+			groups = n
 		}
 	})
+	o.OwnLimit = o.Met > 0 && (o.Kills <= o.Met || groups > 0)
 	return o
 }
 

@@ -126,7 +126,7 @@ func TestParseStatus(t *testing.T) {
 
 func TestParseProcessStat(t *testing.T) {
 	tail := " S 1 4242 4240 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 8675309 100 200\n"
-	want := hostmem.Proc{PID: 4242, Parent: 1, Session: 4240, State: 'S', StartTime: 8675309}
+	want := hostmem.Proc{PID: 4242, Parent: 1, Session: 4240, State: 'S', StartTime: 8675309, Worked: 11}
 	for _, comm := range []string{"sleep", "tmux: (server)", ") S 9 9 9 (", "a\nb", ""} {
 		got, err := hostmem.ParseStat([]byte("4242 (" + comm + ")" + tail))
 		if err != nil || got != want {
@@ -168,16 +168,37 @@ func TestParseMountinfo(t *testing.T) {
 }
 
 func TestParseOOM(t *testing.T) {
-	own := hostmem.ParseEvents([]byte("low 0\nhigh 0\nmax 12\noom 1\noom_kill 2\noom_group_kill 0\n"))
-	if own != (hostmem.OOM{Kills: 2, OwnLimit: true}) {
+	own := hostmem.ParseEvents([]byte("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n"))
+	if own != (hostmem.OOM{Kills: 2, OwnLimit: true, Met: 3}) {
 		t.Errorf("own limit: %+v", own)
 	}
 	host := hostmem.ParseEvents([]byte("max 0\noom 0\noom_kill 1\n"))
 	if host != (hostmem.OOM{Kills: 1}) {
 		t.Errorf("host out of memory: %+v", host)
 	}
+	// Once at its own limit, and later the host's: each time at its own has one victim, or all.
+	both := hostmem.ParseEvents([]byte("oom 1\noom_kill 2\noom_group_kill 0\n"))
+	if both != (hostmem.OOM{Kills: 2, Met: 1}) {
+		t.Errorf("its own limit first, then the host's: %+v", both)
+	}
+	group := hostmem.ParseEvents([]byte("oom 1\noom_kill 9\noom_group_kill 1\n"))
+	if group != (hostmem.OOM{Kills: 9, OwnLimit: true, Met: 1}) {
+		t.Errorf("the whole group at its own limit: %+v", group)
+	}
 	if v1 := hostmem.ParseOOMControl([]byte("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n")); v1.Kills != 3 {
 		t.Errorf("v1: %+v", v1)
+	}
+}
+
+func TestParseKills(t *testing.T) {
+	if n, ok := hostmem.ParseKills([]byte("pgsteal_kswapd 0\noom_kill 3\nnuma_hit 9\n")); n != 3 || !ok {
+		t.Errorf("%d, %v", n, ok)
+	}
+	if n, ok := hostmem.ParseKills([]byte("pgsteal_kswapd 0\n")); n != 0 || ok {
+		t.Errorf("a kernel that does not count: %d, %v", n, ok)
+	}
+	if got := hostmem.ParseCPU([]byte("usage_usec 1482135\nuser_usec 1370054\n")); got != 1482135*time.Microsecond {
+		t.Errorf("worked for %v", got)
 	}
 }
 

@@ -63,6 +63,7 @@ type Proc struct {
 	Session   int
 	State     byte   // 'Z' for one that is dead and not yet reaped
 	StartTime uint64 // ticks after boot; with the pid it names a process for good
+	Worked    int64  // ticks, in user and kernel mode
 }
 
 var errShortStat = errors.New("it is cut short or not the kernel's own file")
@@ -73,7 +74,7 @@ var errShortStat = errors.New("it is cut short or not the kernel's own file")
 //
 // The second field is the command in parentheses and may hold anything, spaces and
 // parentheses included, so what follows is counted from the last parenthesis on: state 3,
-// parent 4, session 6, start time 22.
+// parent 4, session 6, work 14 and 15, start time 22.
 func ParseStat(text []byte) (Proc, error) {
 	end := bytes.LastIndexByte(text, ')')
 	pid, ok := number(text)
@@ -95,6 +96,8 @@ func ParseStat(text []byte) (Proc, error) {
 			p.Parent = clampInt(n)
 		case 6:
 			p.Session = clampInt(n)
+		case 14, 15:
+			p.Worked += min(n, 1<<38)
 		case 22:
 			p.StartTime = uint64(n)
 		}

@@ -3,23 +3,29 @@ package hostmem
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 )
 
 // Resident is what one sandbox holds.
 type Resident struct {
-	Bytes     gate.Bytes // anonymous and shared memory, with what of it was swapped out
-	Swapped   gate.Bytes // the part of Bytes that was swapped out
-	FileCache gate.Bytes // page cache charged to it; not in Bytes, as the kernel can drop it
+	Bytes     gate.Bytes    // anonymous and shared memory, with what of it was swapped out
+	Swapped   gate.Bytes    // the part of Bytes that was swapped out
+	FileCache gate.Bytes    // page cache charged to it; not in Bytes, as the kernel can drop it
+	CPU       time.Duration // that it has worked so far; below zero where nobody counts it
 }
 
 // Add returns the sum of both.
 func (r Resident) Add(o Resident) Resident {
+	if r.CPU < 0 || o.CPU < 0 {
+		r.CPU, o.CPU = -1, 0
+	}
 	return Resident{
 		Bytes:     r.Bytes.Add(o.Bytes),
 		Swapped:   r.Swapped.Add(o.Swapped),
 		FileCache: r.FileCache.Add(o.FileCache),
+		CPU:       r.CPU + o.CPU,
 	}
 }
 
@@ -41,7 +47,7 @@ func (m *Machine) ResidentCgroup(cgroup string) (Resident, error) {
 	if err != nil {
 		return Resident{}, fmt.Errorf("measure the swap of cgroup %s: %w", cgroup, err)
 	}
-	return Resident{Bytes: s.Anon.Add(s.Shmem).Add(swapped), Swapped: swapped, FileCache: s.File()}, nil
+	return Resident{Bytes: s.Anon.Add(s.Shmem).Add(swapped), Swapped: swapped, FileCache: s.File(), CPU: m.cpu(cgroup)}, nil
 }
 
 // ResidentProcess measures one process alone, such as a bare VMM. Its file mappings are

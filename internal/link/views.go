@@ -73,6 +73,7 @@ func sandboxOf(s *host.Sandbox) *agentv1.Sandbox {
 		ResidentBytes: int64(s.Usage.Resident), Settled: s.Usage.Settled, SwappedBytes: int64(s.Swapped),
 		Stopping: s.Stopping, Superseded: s.Superseded, Waiver: string(s.Waiver),
 		FileCacheBytes: int64(s.FileCache), Holds: dimensionsOf(s.Holds), PeakBytes: int64(s.Peak),
+		ActiveNs: int64(s.Active), Evicting: s.Evicting,
 	}
 }
 
@@ -85,6 +86,7 @@ func sandboxFrom(s *agentv1.Sandbox) host.Sandbox {
 		Usage:   gate.Usage{Resident: gate.Bytes(s.GetResidentBytes()), Settled: s.GetSettled()},
 		Swapped: gate.Bytes(s.GetSwappedBytes()), Stopping: s.GetStopping(), Superseded: s.GetSuperseded(),
 		Waiver: host.Waiver(s.GetWaiver()), FileCache: gate.Bytes(s.GetFileCacheBytes()), Holds: dimensionsFrom(s.GetHolds()), Peak: gate.Bytes(s.GetPeakBytes()),
+		Active: host.Instant(s.GetActiveNs()), Evicting: s.GetEvicting(),
 	}
 }
 
@@ -122,10 +124,14 @@ func viewOf(v *host.View) *agentv1.View {
 		Standing:      &agentv1.Standing{Id: v.Standing.ID, Need: needOf(&v.Standing.Ask), NeedBytes: int64(v.Standing.Need), UntilNs: int64(v.Standing.Until)},
 		ResidentBytes: int64(v.Resident), CommittedBytes: int64(v.Committed), Starting: int64(v.Starting), InLine: int64(v.InLine),
 		Settings: settingsOf(&v.Config), Reading: readingOf(v.Reading), Shut: string(v.Shut),
-		Bypass: bypassOf(v.Bypass), OutsideBytes: int64(v.Outside),
+		Bypass: bypassOf(v.Bypass), OutsideBytes: int64(v.Outside), Reclaim: int32(v.Reclaim), Lost: v.Lost,
+		RampLeftBytes: int64(v.RampLeft), RampNextNs: int64(v.RampNext),
 	}
 	for _, stray := range v.OutOfGate {
 		out.OutOfGate = append(out.OutOfGate, strayOf(stray))
+	}
+	for i := range v.Evictions {
+		out.Evictions = append(out.Evictions, evictionOf(&v.Evictions[i]))
 	}
 	for _, w := range v.Waived {
 		out.Waived = append(out.Waived, &agentv1.Waived{Denial: string(w.Denial), N: w.N})
@@ -154,10 +160,14 @@ func viewFrom(v *agentv1.View, verdict host.Verdict) host.View {
 		Resident: gate.Bytes(v.GetResidentBytes()), Committed: gate.Bytes(v.GetCommittedBytes()),
 		Starting: int(v.GetStarting()), InLine: int(v.GetInLine()),
 		Config: settingsFrom(v.GetSettings()), Reading: readingFrom(v.GetReading()), Shut: pressure.Cause(v.GetShut()),
-		Bypass: bypassFrom(v.GetBypass()), Outside: gate.Bytes(v.GetOutsideBytes()),
+		Bypass: bypassFrom(v.GetBypass()), Outside: gate.Bytes(v.GetOutsideBytes()), Reclaim: host.Reclaim(small(v.GetReclaim())), Lost: v.GetLost(),
+		RampLeft: gate.Bytes(v.GetRampLeftBytes()), RampNext: host.Instant(v.GetRampNextNs()),
 	}
 	for _, stray := range v.GetOutOfGate() {
 		out.OutOfGate = append(out.OutOfGate, strayFrom(stray))
+	}
+	for _, e := range v.GetEvictions() {
+		out.Evictions = append(out.Evictions, evictionFrom(e))
 	}
 	for _, w := range v.GetWaived() {
 		out.Waived = append(out.Waived, host.Waived{Denial: host.Denial(w.GetDenial()), N: w.GetN()})
@@ -170,6 +180,24 @@ func viewFrom(v *agentv1.View, verdict host.Verdict) host.View {
 		out.Charges = append(out.Charges, gate.Bytes(s.GetChargeBytes()))
 	}
 	return out
+}
+
+func evictionOf(e *host.Eviction) *agentv1.Eviction {
+	return &agentv1.Eviction{
+		Id: e.ID, Epoch: e.Epoch, Identity: identityOf(&e.Identity), AtNs: int64(e.At), By: string(e.By), GoneNs: int64(e.Gone),
+		Priority: int64(e.Priority), IdleNs: int64(e.Idle), ResidentBytes: int64(e.Resident), OvershootBytes: int64(e.Overshoot),
+		FreeBytes: int64(e.Free), HeadroomBytes: int64(e.Headroom), DeficitBytes: int64(e.Deficit),
+		Pid: int64(e.Process.Pid), PidStart: e.Process.Start, Cgroup: e.Process.Cgroup,
+	}
+}
+
+func evictionFrom(e *agentv1.Eviction) host.Eviction {
+	return host.Eviction{
+		ID: e.GetId(), Epoch: e.GetEpoch(), Identity: identityFrom(e.GetIdentity()), At: host.Instant(e.GetAtNs()), By: host.Means(e.GetBy()), Gone: host.Instant(e.GetGoneNs()),
+		Priority: int(e.GetPriority()), Idle: time.Duration(e.GetIdleNs()), Resident: gate.Bytes(e.GetResidentBytes()), Overshoot: gate.Bytes(e.GetOvershootBytes()),
+		Free: gate.Bytes(e.GetFreeBytes()), Headroom: gate.Bytes(e.GetHeadroomBytes()), Deficit: gate.Bytes(e.GetDeficitBytes()),
+		Process: host.Process{Pid: int(e.GetPid()), Start: e.GetPidStart(), Cgroup: e.GetCgroup()},
+	}
 }
 
 func bypassOf(b host.Bypass) *agentv1.Bypass {
@@ -186,7 +214,7 @@ func settingsOf(c *host.Config) *agentv1.Settings {
 	return &agentv1.Settings{
 		Host: c.ID, Mode: int32(c.Mode), Enforcement: int32(c.Enforcement), HeadroomBytes: int64(c.Headroom), BootWithinNs: int64(c.BootWithin),
 		MaxStarts: int64(c.MaxStarts), MaxWaitingStarts: int64(c.MaxWaitingStarts), CpuMilli: c.CPUMilli,
-		StreamRestore: c.StreamRestore, Labels: labelsOf(c.Labels), Dimensions: dimensionsOf(c.Dims),
+		StreamRestore: c.StreamRestore, Labels: labelsOf(c.Labels), Dimensions: dimensionsOf(c.Dims), Reclaim: int32(c.Reclaim),
 		Marks: &agentv1.Marks{
 			SomeShut: c.Marks.SomeShut, SomeOpen: c.Marks.SomeOpen, FullLost: c.Marks.FullLost,
 			DwellNs: int64(c.Marks.Dwell), MaxDwellNs: int64(c.Marks.MaxDwell),
@@ -199,7 +227,7 @@ func settingsFrom(s *agentv1.Settings) host.Config {
 	return host.Config{
 		ID: s.GetHost(), Mode: gate.Mode(small(s.GetMode())), Enforcement: host.Enforcement(small(s.GetEnforcement())), Headroom: gate.Bytes(s.GetHeadroomBytes()), BootWithin: time.Duration(s.GetBootWithinNs()),
 		MaxStarts: int(s.GetMaxStarts()), MaxWaitingStarts: int(s.GetMaxWaitingStarts()), CPUMilli: s.GetCpuMilli(),
-		StreamRestore: s.GetStreamRestore(), Labels: labelsFrom(s.GetLabels()), Dims: dimensionsFrom(s.GetDimensions()),
+		StreamRestore: s.GetStreamRestore(), Labels: labelsFrom(s.GetLabels()), Dims: dimensionsFrom(s.GetDimensions()), Reclaim: host.Reclaim(small(s.GetReclaim())),
 		Marks: pressure.Marks{
 			SomeShut: m.GetSomeShut(), SomeOpen: m.GetSomeOpen(), FullLost: m.GetFullLost(),
 			Dwell: time.Duration(m.GetDwellNs()), MaxDwell: time.Duration(m.GetMaxDwellNs()),

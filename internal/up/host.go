@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/agent"
+	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
@@ -112,9 +113,16 @@ func (u *Up) agentConfig() (agent.Config, error) {
 		Host: local.HostConfig(runtime.NumCPU(), nil), Budget: local.Host.Budget,
 		Dir: local.DataDir, Socket: local.AgentSocket(),
 		SampleLimits: local.Host.SampleLimits, SampleSandboxes: local.Host.SampleSandboxes,
-		Machine: u.machine, Driver: u.driver, ReserveGroup: group, Show: control.ShowHost, Log: u.Log,
+		Machine: u.machine, Driver: u.driver, Hooks: hooksOf(&local.Host.Hooks), ReserveGroup: group, Show: control.ShowHost, Log: u.Log,
 		Observed: observed, OutOfGate: agent.OutOfGate(local.Host.OutOfGate),
 	}, err
+}
+
+func hooksOf(h *config.Hooks) agent.Hooks {
+	return agent.Hooks{
+		Hibernate: agent.Hook(h.Hibernate), Stop: agent.Hook(h.Stop),
+		IntakeShut: agent.Hook(h.IntakeShut), IntakeOpened: agent.Hook(h.IntakeOpened),
+	}
 }
 
 // startAgent makes this machine's agent and starts it. One that remembers its former life

@@ -30,6 +30,7 @@ func checks() []check {
 		{"swap", swap},
 		{"thrashing-alone", thrashingAlone},
 		{"valve", valve},
+		{"lost-bet", lostBet},
 		{"limit-above", limitAbove},
 		{"host-out-of-memory", hostOutOfMemory},
 	}
@@ -366,6 +367,70 @@ func valve(c *run) {
 	c.isOpen()
 }
 
+// With reclaim on, what grows beyond what there is has to go before the kernel kills, and what
+// keeps state stays, though it holds most.
+func lostBet(c *run) {
+	c.restart("PLIMSOLL_HOST_RECLAIM=on", "PLIMSOLL_HOST_HEADROOM=64MiB")
+	c.cleanup(func() { c.restart() })
+	kills := c.events(cgroups + sandboxes)["oom_kill"]
+	state := c.boots(boot.Ask{MemoryMB: 90, Class: "state", Stateful: true}, "touch", "80")
+	c.isReady(state)
+	var all []*sandbox
+	for range 2 {
+		all = append(all, c.boots(ask(150), "creep", "112", "50"))
+	}
+	var deed api.Eviction
+	c.becomes("the bet to be paid", func() string {
+		h := c.show()
+		for _, e := range h.Evictions {
+			if e.By == "killed" {
+				deed = e
+				return ""
+			}
+		}
+		return fmt.Sprintf("intake %s, %d MiB free, %d resident, %+v", h.Intake, h.FreeMB, h.ResidentMB, h.Evictions)
+	})
+	c.logf("%+v", deed)
+	var gone []*sandbox
+	for _, s := range all {
+		if deed.ID == s.id {
+			c.ends(s)
+			gone = append(gone, s)
+		}
+	}
+	if len(gone) != 1 || gone[0].exit.Signal != "SIGKILL" || gone[0].exit.OOM {
+		c.errorf("had to go: %+v", gone)
+	}
+	if now := c.events(cgroups + sandboxes)["oom_kill"]; now != kills {
+		c.errorf("the kernel killed %d", now-kills)
+	}
+	if holds(c.show(), state.id) == nil {
+		c.errorf("the one that keeps state is gone")
+	}
+	for _, s := range append(all, state) {
+		_ = c.seam.Release(context.Background(), s.ticket)
+		c.ends(s)
+	}
+}
+
+// restart kills the agent and starts it under other settings.
+func (c *run) restart(reclaim ...string) {
+	c.kill()
+	c.reclaim = reclaim
+	c.must(c.start())
+}
+
+// growsAnew proves that the host knows that the kernel has killed for want of its memory: it is
+// shut, and then promises step by step.
+func (c *run) growsAnew() {
+	c.becomes("the host to grow anew", func() string {
+		if h := c.show(); h.Ramp == nil || h.Intake != api.IntakePressure || h.Ramp.LeftMB >= sandboxesMB {
+			return fmt.Sprintf("intake %s (%s), %+v", h.Intake, h.IntakeReason, h.Ramp)
+		}
+		return ""
+	})
+}
+
 // T102: a sandbox that the kernel kills though it is within its own limit is told apart: here
 // the limit of all sandboxes was met, by something beside them.
 func limitAbove(c *run) {
@@ -377,6 +442,7 @@ func limitAbove(c *run) {
 	if s.err != nil || s.exit.OOM || s.exit.Signal != "SIGKILL" {
 		c.errorf("it ended as %+v, %v; it was within its own limit", s.exit, s.err)
 	}
+	c.growsAnew()
 }
 
 // The same where the machine itself has no memory left.
@@ -392,4 +458,5 @@ func hostOutOfMemory(c *run) {
 	if !strings.Contains(kernelLog(), "global_oom") {
 		c.errorf("the machine had memory left: nothing is proven")
 	}
+	c.growsAnew()
 }

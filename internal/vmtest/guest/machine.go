@@ -49,9 +49,10 @@ const (
 
 // machine is this machine with its agent.
 type machine struct {
-	cgroup string // of the agent; "": as this process
-	agent  *exec.Cmd
-	seam   boot.Client
+	cgroup  string // of the agent; "": as this process
+	agent   *exec.Cmd
+	seam    boot.Client
+	reclaim []string // settings beside those that all checks have; nil: it is off, and the kernel chooses
 }
 
 // prepareHost makes the cgroups.
@@ -95,7 +96,9 @@ func (m *machine) start() error {
 		"PLIMSOLL_HOST_STOP_GRACE=1s",
 		"PLIMSOLL_HOST_DWELL=2s",
 		"PLIMSOLL_HOST_DIMENSIONS=hugepages=16",
+		"PLIMSOLL_HOST_RECLAIM=off",
 	}
+	m.agent.Env = append(m.agent.Env, m.reclaim...)
 	m.agent.Stdout, m.agent.Stderr = log, log
 	m.agent.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}
 	if err := m.agent.Start(); err != nil {

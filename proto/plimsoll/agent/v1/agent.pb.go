@@ -2828,6 +2828,8 @@ type Sandbox struct {
 	FileCacheBytes int64                  `protobuf:"varint,23,opt,name=file_cache_bytes,json=fileCacheBytes,proto3" json:"file_cache_bytes,omitempty"`
 	Holds          []*Dimension           `protobuf:"bytes,24,rep,name=holds,proto3" json:"holds,omitempty"` // as measured
 	PeakBytes      int64                  `protobuf:"varint,30,opt,name=peak_bytes,json=peakBytes,proto3" json:"peak_bytes,omitempty"`
+	ActiveNs       int64                  `protobuf:"varint,25,opt,name=active_ns,json=activeNs,proto3" json:"active_ns,omitempty"`
+	Evicting       string                 `protobuf:"bytes,26,opt,name=evicting,proto3" json:"evicting,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -3037,6 +3039,20 @@ func (x *Sandbox) GetPeakBytes() int64 {
 	return 0
 }
 
+func (x *Sandbox) GetActiveNs() int64 {
+	if x != nil {
+		return x.ActiveNs
+	}
+	return 0
+}
+
+func (x *Sandbox) GetEvicting() string {
+	if x != nil {
+		return x.Evicting
+	}
+	return ""
+}
+
 // View is a host's arithmetic laid open for people; its verdict is the frame's.
 type View struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -3061,6 +3077,11 @@ type View struct {
 	Bypass          *Bypass                `protobuf:"bytes,19,opt,name=bypass,proto3" json:"bypass,omitempty"`
 	OutOfGate       []*Stray               `protobuf:"bytes,20,rep,name=out_of_gate,json=outOfGate,proto3" json:"out_of_gate,omitempty"`
 	OutsideBytes    int64                  `protobuf:"varint,21,opt,name=outside_bytes,json=outsideBytes,proto3" json:"outside_bytes,omitempty"`
+	Reclaim         int32                  `protobuf:"varint,22,opt,name=reclaim,proto3" json:"reclaim,omitempty"`
+	Lost            bool                   `protobuf:"varint,23,opt,name=lost,proto3" json:"lost,omitempty"`
+	Evictions       []*Eviction            `protobuf:"bytes,24,rep,name=evictions,proto3" json:"evictions,omitempty"`
+	RampLeftBytes   int64                  `protobuf:"varint,25,opt,name=ramp_left_bytes,json=rampLeftBytes,proto3" json:"ramp_left_bytes,omitempty"`
+	RampNextNs      int64                  `protobuf:"varint,26,opt,name=ramp_next_ns,json=rampNextNs,proto3" json:"ramp_next_ns,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -3242,6 +3263,205 @@ func (x *View) GetOutsideBytes() int64 {
 	return 0
 }
 
+func (x *View) GetReclaim() int32 {
+	if x != nil {
+		return x.Reclaim
+	}
+	return 0
+}
+
+func (x *View) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
+}
+
+func (x *View) GetEvictions() []*Eviction {
+	if x != nil {
+		return x.Evictions
+	}
+	return nil
+}
+
+func (x *View) GetRampLeftBytes() int64 {
+	if x != nil {
+		return x.RampLeftBytes
+	}
+	return 0
+}
+
+func (x *View) GetRampNextNs() int64 {
+	if x != nil {
+		return x.RampNextNs
+	}
+	return 0
+}
+
+type Eviction struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Epoch          int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Identity       *Identity              `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	AtNs           int64                  `protobuf:"varint,4,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	By             string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	GoneNs         int64                  `protobuf:"varint,6,opt,name=gone_ns,json=goneNs,proto3" json:"gone_ns,omitempty"`
+	Priority       int64                  `protobuf:"varint,7,opt,name=priority,proto3" json:"priority,omitempty"`
+	IdleNs         int64                  `protobuf:"varint,8,opt,name=idle_ns,json=idleNs,proto3" json:"idle_ns,omitempty"`
+	ResidentBytes  int64                  `protobuf:"varint,9,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
+	OvershootBytes int64                  `protobuf:"varint,10,opt,name=overshoot_bytes,json=overshootBytes,proto3" json:"overshoot_bytes,omitempty"`
+	FreeBytes      int64                  `protobuf:"varint,11,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	HeadroomBytes  int64                  `protobuf:"varint,12,opt,name=headroom_bytes,json=headroomBytes,proto3" json:"headroom_bytes,omitempty"`
+	DeficitBytes   int64                  `protobuf:"varint,13,opt,name=deficit_bytes,json=deficitBytes,proto3" json:"deficit_bytes,omitempty"`
+	Pid            int64                  `protobuf:"varint,14,opt,name=pid,proto3" json:"pid,omitempty"`
+	PidStart       uint64                 `protobuf:"varint,15,opt,name=pid_start,json=pidStart,proto3" json:"pid_start,omitempty"`
+	Cgroup         string                 `protobuf:"bytes,16,opt,name=cgroup,proto3" json:"cgroup,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Eviction) Reset() {
+	*x = Eviction{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Eviction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Eviction) ProtoMessage() {}
+
+func (x *Eviction) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Eviction.ProtoReflect.Descriptor instead.
+func (*Eviction) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Eviction) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Eviction) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Eviction) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *Eviction) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
+func (x *Eviction) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Eviction) GetGoneNs() int64 {
+	if x != nil {
+		return x.GoneNs
+	}
+	return 0
+}
+
+func (x *Eviction) GetPriority() int64 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Eviction) GetIdleNs() int64 {
+	if x != nil {
+		return x.IdleNs
+	}
+	return 0
+}
+
+func (x *Eviction) GetResidentBytes() int64 {
+	if x != nil {
+		return x.ResidentBytes
+	}
+	return 0
+}
+
+func (x *Eviction) GetOvershootBytes() int64 {
+	if x != nil {
+		return x.OvershootBytes
+	}
+	return 0
+}
+
+func (x *Eviction) GetFreeBytes() int64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
+func (x *Eviction) GetHeadroomBytes() int64 {
+	if x != nil {
+		return x.HeadroomBytes
+	}
+	return 0
+}
+
+func (x *Eviction) GetDeficitBytes() int64 {
+	if x != nil {
+		return x.DeficitBytes
+	}
+	return 0
+}
+
+func (x *Eviction) GetPid() int64 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *Eviction) GetPidStart() uint64 {
+	if x != nil {
+		return x.PidStart
+	}
+	return 0
+}
+
+func (x *Eviction) GetCgroup() string {
+	if x != nil {
+		return x.Cgroup
+	}
+	return ""
+}
+
 type Waived struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Denial        string                 `protobuf:"bytes,1,opt,name=denial,proto3" json:"denial,omitempty"`
@@ -3252,7 +3472,7 @@ type Waived struct {
 
 func (x *Waived) Reset() {
 	*x = Waived{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3264,7 +3484,7 @@ func (x *Waived) String() string {
 func (*Waived) ProtoMessage() {}
 
 func (x *Waived) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3277,7 +3497,7 @@ func (x *Waived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waived.ProtoReflect.Descriptor instead.
 func (*Waived) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Waived) GetDenial() string {
@@ -3307,7 +3527,7 @@ type Bypass struct {
 
 func (x *Bypass) Reset() {
 	*x = Bypass{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3319,7 +3539,7 @@ func (x *Bypass) String() string {
 func (*Bypass) ProtoMessage() {}
 
 func (x *Bypass) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3332,7 +3552,7 @@ func (x *Bypass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bypass.ProtoReflect.Descriptor instead.
 func (*Bypass) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Bypass) GetSinceNs() int64 {
@@ -3381,7 +3601,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3393,7 +3613,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3406,7 +3626,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Limit) GetName() string {
@@ -3442,7 +3662,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3454,7 +3674,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3467,7 +3687,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Standing) GetId() string {
@@ -3512,13 +3732,14 @@ type Settings struct {
 	Dimensions       []*Dimension           `protobuf:"bytes,10,rep,name=dimensions,proto3" json:"dimensions,omitempty"`
 	Marks            *Marks                 `protobuf:"bytes,11,opt,name=marks,proto3" json:"marks,omitempty"`
 	Enforcement      int32                  `protobuf:"varint,12,opt,name=enforcement,proto3" json:"enforcement,omitempty"`
+	Reclaim          int32                  `protobuf:"varint,13,opt,name=reclaim,proto3" json:"reclaim,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3530,7 +3751,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3543,7 +3764,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Settings) GetHost() string {
@@ -3630,6 +3851,13 @@ func (x *Settings) GetEnforcement() int32 {
 	return 0
 }
 
+func (x *Settings) GetReclaim() int32 {
+	if x != nil {
+		return x.Reclaim
+	}
+	return 0
+}
+
 type Marks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	SomeShut      int64                  `protobuf:"varint,1,opt,name=some_shut,json=someShut,proto3" json:"some_shut,omitempty"`
@@ -3643,7 +3871,7 @@ type Marks struct {
 
 func (x *Marks) Reset() {
 	*x = Marks{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3655,7 +3883,7 @@ func (x *Marks) String() string {
 func (*Marks) ProtoMessage() {}
 
 func (x *Marks) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3668,7 +3896,7 @@ func (x *Marks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Marks.ProtoReflect.Descriptor instead.
 func (*Marks) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{40}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Marks) GetSomeShut() int64 {
@@ -3721,7 +3949,7 @@ type Reading struct {
 
 func (x *Reading) Reset() {
 	*x = Reading{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3733,7 +3961,7 @@ func (x *Reading) String() string {
 func (*Reading) ProtoMessage() {}
 
 func (x *Reading) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3746,7 +3974,7 @@ func (x *Reading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reading.ProtoReflect.Descriptor instead.
 func (*Reading) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{41}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Reading) GetFreeBytes() int64 {
@@ -4034,7 +4262,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12\x12\n" +
 	"\x04what\x18\x04 \x01(\tR\x04what\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12 \n" +
-	"\vincarnation\x18\x06 \x01(\x03R\vincarnation\"\xd7\x05\n" +
+	"\vincarnation\x18\x06 \x01(\x03R\vincarnation\"\x90\x06\n" +
 	"\aSandbox\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x1a\n" +
@@ -4066,7 +4294,9 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x10file_cache_bytes\x18\x17 \x01(\x03R\x0efileCacheBytes\x122\n" +
 	"\x05holds\x18\x18 \x03(\v2\x1c.plimsoll.agent.v1.DimensionR\x05holds\x12\x1d\n" +
 	"\n" +
-	"peak_bytes\x18\x1e \x01(\x03R\tpeakBytes\"\xea\x06\n" +
+	"peak_bytes\x18\x1e \x01(\x03R\tpeakBytes\x12\x1b\n" +
+	"\tactive_ns\x18\x19 \x01(\x03R\bactiveNs\x12\x1a\n" +
+	"\bevicting\x18\x1a \x01(\tR\bevicting\"\x9d\b\n" +
 	"\x04View\x120\n" +
 	"\x06limits\x18\x01 \x03(\v2\x18.plimsoll.agent.v1.LimitR\x06limits\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\tR\abinding\x12\x1d\n" +
@@ -4090,7 +4320,32 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x06waived\x18\x12 \x03(\v2\x19.plimsoll.agent.v1.WaivedR\x06waived\x121\n" +
 	"\x06bypass\x18\x13 \x01(\v2\x19.plimsoll.agent.v1.BypassR\x06bypass\x128\n" +
 	"\vout_of_gate\x18\x14 \x03(\v2\x18.plimsoll.agent.v1.StrayR\toutOfGate\x12#\n" +
-	"\routside_bytes\x18\x15 \x01(\x03R\foutsideBytes\".\n" +
+	"\routside_bytes\x18\x15 \x01(\x03R\foutsideBytes\x12\x18\n" +
+	"\areclaim\x18\x16 \x01(\x05R\areclaim\x12\x12\n" +
+	"\x04lost\x18\x17 \x01(\bR\x04lost\x129\n" +
+	"\tevictions\x18\x18 \x03(\v2\x1b.plimsoll.agent.v1.EvictionR\tevictions\x12&\n" +
+	"\x0framp_left_bytes\x18\x19 \x01(\x03R\rrampLeftBytes\x12 \n" +
+	"\framp_next_ns\x18\x1a \x01(\x03R\n" +
+	"rampNextNs\"\xde\x03\n" +
+	"\bEviction\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x127\n" +
+	"\bidentity\x18\x03 \x01(\v2\x1b.plimsoll.agent.v1.IdentityR\bidentity\x12\x13\n" +
+	"\x05at_ns\x18\x04 \x01(\x03R\x04atNs\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12\x17\n" +
+	"\agone_ns\x18\x06 \x01(\x03R\x06goneNs\x12\x1a\n" +
+	"\bpriority\x18\a \x01(\x03R\bpriority\x12\x17\n" +
+	"\aidle_ns\x18\b \x01(\x03R\x06idleNs\x12%\n" +
+	"\x0eresident_bytes\x18\t \x01(\x03R\rresidentBytes\x12'\n" +
+	"\x0fovershoot_bytes\x18\n" +
+	" \x01(\x03R\x0eovershootBytes\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\v \x01(\x03R\tfreeBytes\x12%\n" +
+	"\x0eheadroom_bytes\x18\f \x01(\x03R\rheadroomBytes\x12#\n" +
+	"\rdeficit_bytes\x18\r \x01(\x03R\fdeficitBytes\x12\x10\n" +
+	"\x03pid\x18\x0e \x01(\x03R\x03pid\x12\x1b\n" +
+	"\tpid_start\x18\x0f \x01(\x04R\bpidStart\x12\x16\n" +
+	"\x06cgroup\x18\x10 \x01(\tR\x06cgroup\".\n" +
 	"\x06Waived\x12\x16\n" +
 	"\x06denial\x18\x01 \x01(\tR\x06denial\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"~\n" +
@@ -4111,7 +4366,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x04need\x18\x02 \x01(\v2\x17.plimsoll.agent.v1.NeedR\x04need\x12\x1d\n" +
 	"\n" +
 	"need_bytes\x18\x03 \x01(\x03R\tneedBytes\x12\x19\n" +
-	"\buntil_ns\x18\x04 \x01(\x03R\auntilNs\"\xd2\x03\n" +
+	"\buntil_ns\x18\x04 \x01(\x03R\auntilNs\"\xec\x03\n" +
 	"\bSettings\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\x05R\x04mode\x12%\n" +
@@ -4128,7 +4383,8 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	" \x03(\v2\x1c.plimsoll.agent.v1.DimensionR\n" +
 	"dimensions\x12.\n" +
 	"\x05marks\x18\v \x01(\v2\x18.plimsoll.agent.v1.MarksR\x05marks\x12 \n" +
-	"\venforcement\x18\f \x01(\x05R\venforcement\"\x9b\x01\n" +
+	"\venforcement\x18\f \x01(\x05R\venforcement\x12\x18\n" +
+	"\areclaim\x18\r \x01(\x05R\areclaim\"\x9b\x01\n" +
 	"\x05Marks\x12\x1b\n" +
 	"\tsome_shut\x18\x01 \x01(\x03R\bsomeShut\x12\x1b\n" +
 	"\tsome_open\x18\x02 \x01(\x03R\bsomeOpen\x12\x1b\n" +
@@ -4161,7 +4417,7 @@ func file_plimsoll_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_plimsoll_agent_v1_agent_proto_rawDescData
 }
 
-var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*ReplicaFrame)(nil),   // 0: plimsoll.agent.v1.ReplicaFrame
 	(*AgentFrame)(nil),     // 1: plimsoll.agent.v1.AgentFrame
@@ -4198,13 +4454,14 @@ var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*Deed)(nil),           // 32: plimsoll.agent.v1.Deed
 	(*Sandbox)(nil),        // 33: plimsoll.agent.v1.Sandbox
 	(*View)(nil),           // 34: plimsoll.agent.v1.View
-	(*Waived)(nil),         // 35: plimsoll.agent.v1.Waived
-	(*Bypass)(nil),         // 36: plimsoll.agent.v1.Bypass
-	(*Limit)(nil),          // 37: plimsoll.agent.v1.Limit
-	(*Standing)(nil),       // 38: plimsoll.agent.v1.Standing
-	(*Settings)(nil),       // 39: plimsoll.agent.v1.Settings
-	(*Marks)(nil),          // 40: plimsoll.agent.v1.Marks
-	(*Reading)(nil),        // 41: plimsoll.agent.v1.Reading
+	(*Eviction)(nil),       // 35: plimsoll.agent.v1.Eviction
+	(*Waived)(nil),         // 36: plimsoll.agent.v1.Waived
+	(*Bypass)(nil),         // 37: plimsoll.agent.v1.Bypass
+	(*Limit)(nil),          // 38: plimsoll.agent.v1.Limit
+	(*Standing)(nil),       // 39: plimsoll.agent.v1.Standing
+	(*Settings)(nil),       // 40: plimsoll.agent.v1.Settings
+	(*Marks)(nil),          // 41: plimsoll.agent.v1.Marks
+	(*Reading)(nil),        // 42: plimsoll.agent.v1.Reading
 }
 var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	2,  // 0: plimsoll.agent.v1.ReplicaFrame.hello:type_name -> plimsoll.agent.v1.Hello
@@ -4260,25 +4517,27 @@ var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	12, // 50: plimsoll.agent.v1.Recorded.placed:type_name -> plimsoll.agent.v1.Placed
 	21, // 51: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
 	23, // 52: plimsoll.agent.v1.Sandbox.holds:type_name -> plimsoll.agent.v1.Dimension
-	37, // 53: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
-	38, // 54: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
+	38, // 53: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
+	39, // 54: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
 	33, // 55: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
-	39, // 56: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
-	41, // 57: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
-	35, // 58: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
-	36, // 59: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
+	40, // 56: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
+	42, // 57: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
+	36, // 58: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
+	37, // 59: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
 	31, // 60: plimsoll.agent.v1.View.out_of_gate:type_name -> plimsoll.agent.v1.Stray
-	21, // 61: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
-	24, // 62: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
-	23, // 63: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
-	40, // 64: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
-	0,  // 65: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
-	1,  // 66: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
-	66, // [66:67] is the sub-list for method output_type
-	65, // [65:66] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	35, // 61: plimsoll.agent.v1.View.evictions:type_name -> plimsoll.agent.v1.Eviction
+	13, // 62: plimsoll.agent.v1.Eviction.identity:type_name -> plimsoll.agent.v1.Identity
+	21, // 63: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
+	24, // 64: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
+	23, // 65: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
+	41, // 66: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
+	0,  // 67: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
+	1,  // 68: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
+	68, // [68:69] is the sub-list for method output_type
+	67, // [67:68] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_plimsoll_agent_v1_agent_proto_init() }
@@ -4311,7 +4570,7 @@ func file_plimsoll_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plimsoll_agent_v1_agent_proto_rawDesc), len(file_plimsoll_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
