@@ -17,7 +17,7 @@ fleet:
   classes: [{name: small, pool: default, memory: 256MiB, reserve_floor: 128MiB}]
 `
 
-// holdsForAWhile is a process that holds some 24 MiB until it is stopped.
+// holdsForAWhile is a process that holds 12 MB and more until it is stopped.
 var holdsForAWhile = []string{"/bin/sh", "-c", `x=$(head -c 12000000 /dev/zero | tr '\0' x); sleep 1000; echo ${#x}`}
 
 // TestLearnedReserve is a class of real processes, on a host whose agent is a process of its own:
@@ -61,7 +61,7 @@ func TestLearnedReserve(t *testing.T) {
 	}
 	next := s.admit("next")
 	s.release(t, "next")
-	if prior.ChargeMB != 128 || next.ChargeMB != learned.ReserveMB || next.ChargeMB < 12 || next.ChargeMB > 64 {
+	if prior.ChargeMB != 128 || next.ChargeMB != learned.ReserveMB || next.ChargeMB < 8 || next.ChargeMB > 64 {
 		t.Errorf("charged %d MiB before, %d MiB afterwards: %+v", prior.ChargeMB, next.ChargeMB, learned)
 	}
 	after := s.fits(t)
@@ -92,7 +92,7 @@ func (s *site) run5(t *testing.T, at *site, round int) {
 	all.Wait()
 	s.eventually("them to hold what they hold", func() bool {
 		h, err := s.client().Host(within(t, 5*time.Second), "h7")
-		return err == nil && len(h.Sandboxes) == len(keys) && h.ResidentMB >= int64(12*len(keys))
+		return err == nil && len(h.Sandboxes) == len(keys) && h.ResidentMB >= int64(8*len(keys))
 	})
 	for _, key := range keys {
 		s.release(t, key)
