@@ -15,7 +15,7 @@ import (
 // TestHost boots a host with the agent inside, and has the guest check it: cgroup v2, pressure,
 // swap, huge pages, what the kernel kills, and an agent that is killed. T14, T96, T98, T102.
 func TestHost(t *testing.T) {
-	c := config(t, 512, "host", chosen())
+	c := config(t, 640, "host", chosen())
 	c.Files = map[string]string{"bin/plimsoll": built(t, "plimsoll")}
 	c.Load = []microvm.Module{{Name: "brd", Params: []string{"rd_nr=2", "rd_size=262144"}}} // KiB
 	boots(t, c).reports()

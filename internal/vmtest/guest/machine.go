@@ -27,18 +27,18 @@ import (
 // The cgroups: a slice that bounds the agent and its sandboxes, as a container or a systemd
 // unit would; in it the agent's own, and that of all sandboxes with a narrower bound.
 //
-//	/fleet             300 MiB
-//	├── service        280 MiB   the agent
-//	└── sandboxes      240 MiB   one below it for each sandbox
+//	/fleet             400 MiB
+//	├── service        380 MiB   the agent
+//	└── sandboxes      320 MiB   one below it for each sandbox
 const (
 	cgroups      = "/sys/fs/cgroup"
 	fleet        = "/fleet"
 	service      = fleet + "/service"
 	sandboxes    = fleet + "/sandboxes"
-	fleetMB      = 300
-	serviceMB    = 280
-	sandboxesMB  = 240
-	headroomMB   = 16
+	fleetMB      = 400
+	serviceMB    = 380
+	sandboxesMB  = 320
+	headroomMB   = 64
 	program      = "/bin/plimsoll"
 	stateDir     = "/data"
 	socket       = stateDir + "/agent.sock"
@@ -93,6 +93,7 @@ func (m *machine) start() error {
 		"PLIMSOLL_HOST_ID=vm",
 		"PLIMSOLL_HOST_CGROUP_PARENT=" + strings.TrimPrefix(sandboxes, "/"),
 		fmt.Sprintf("PLIMSOLL_HOST_HEADROOM=%dMiB", headroomMB),
+		"PLIMSOLL_HOST_SAMPLE_LIMITS=30ms", // half the headroom must outlast it
 		"PLIMSOLL_HOST_STOP_GRACE=1s",
 		"PLIMSOLL_HOST_DWELL=2s",
 		"PLIMSOLL_HOST_DIMENSIONS=hugepages=16",
