@@ -370,14 +370,14 @@ func valve(c *run) {
 // With reclaim on, what grows beyond what there is has to go before the kernel kills, and what
 // keeps state stays, though it holds most.
 func lostBet(c *run) {
-	c.restart("PLIMSOLL_HOST_RECLAIM=on", "PLIMSOLL_HOST_HEADROOM=64MiB")
+	c.restart("PLIMSOLL_HOST_RECLAIM=on")
 	c.cleanup(func() { c.restart() })
 	kills := c.events(cgroups + sandboxes)["oom_kill"]
 	state := c.boots(boot.Ask{MemoryMB: 90, Class: "state", Stateful: true}, "touch", "80")
 	c.isReady(state)
 	var all []*sandbox
 	for range 2 {
-		all = append(all, c.boots(ask(150), "creep", "112", "50"))
+		all = append(all, c.boots(ask(150), "creep", "140", "50"))
 	}
 	var deed api.Eviction
 	c.becomes("the bet to be paid", func() string {
