@@ -90,7 +90,7 @@ func TestCleanFileCacheIsNoUse(t *testing.T) {
 			"sys/fs/cgroup/plimsoll/memory.max":          "34359738368\n",
 			"sys/fs/cgroup/plimsoll/memory.current":      "25769803776\n",
 			"sys/fs/cgroup/plimsoll/memory.swap.current": "0\n",
-			"sys/fs/cgroup/plimsoll/memory.stat":         "anon 4294967296\nactive_file 1073741824\ninactive_file 20401094656\nfile_dirty " + dirty + "\n",
+			"sys/fs/cgroup/plimsoll/memory.stat":         "anon 4294967296\nactive_file 1073741824\ninactive_file 20401094656\nfile_writeback 0\nfile_dirty " + dirty + "\n",
 		}).discover(t)
 		limits, err := m.Limits("plimsoll")
 		if err != nil {
