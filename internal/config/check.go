@@ -198,7 +198,7 @@ func (r *report) checkTimes(h *Host) {
 // growsWithin is what a host may lose meanwhile at 1 GiB a second, as fast as one process fills
 // memory.
 func growsWithin(d time.Duration) gate.Bytes {
-	return gate.GiB.Scale(d.Milliseconds(), 1000)
+	return gate.FromMiB(gate.GiB.Scale(d.Milliseconds(), 1000).CeilMiB()) // whole, to be read by people
 }
 
 // leastHeadroom is what is never promised, at least, on whatever machine.
