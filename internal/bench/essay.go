@@ -5,8 +5,6 @@ import (
 	"math"
 	"sync"
 	"time"
-
-	"github.com/plimsoll-project/plimsoll/gate"
 )
 
 // The essay's loop, as it stands there: one pass over every heartbeat, a ledger that is asked
@@ -25,7 +23,7 @@ type essayAgent struct {
 	heartbeatAt           time.Time
 	cpuTotal, cpuUsed     float64
 	memMBTotal, memMBUsed int64
-	committed             bool
+	memAdmission          string // "committed" or "working-set"
 	memMBAdmittable       int64
 	streamRestore         bool
 	demands               *place // what the essay's hosts do not have: labels and dimensions
@@ -37,21 +35,21 @@ type essayRequest struct {
 	whole    *request
 }
 
-func (r essayRequest) reserve() int64 {
+func essayReserve(r essayRequest) int64 {
 	if r.stateful {
 		return r.memMB
 	}
 	return max(int64(float64(r.memMB)*essayFrac), essayFloorMB)
 }
 
-func (a *essayAgent) fits(r essayRequest, pendingMB int64) bool {
-	if !a.committed && !r.stateful {
-		return a.memMBAdmittable-pendingMB >= r.reserve()
+func essayFits(a essayAgent, r essayRequest, pendingMB int64) bool {
+	if a.memAdmission == "working-set" && !r.stateful {
+		return a.memMBAdmittable-pendingMB >= essayReserve(r)
 	}
 	return a.memMBTotal-a.memMBUsed-pendingMB >= r.memMB
 }
 
-func (a *essayAgent) score() float64 {
+func essayScore(a essayAgent) float64 {
 	s := 0.6*(a.cpuTotal-a.cpuUsed) + 0.3*float64(a.memMBTotal-a.memMBUsed)/1024
 	if a.streamRestore {
 		s += 5
@@ -88,22 +86,21 @@ func (l *essayLedger) add(id string, mb int64) {
 func essayPick(agents []essayAgent, r essayRequest, l *essayLedger) (string, func(), error) {
 	now := time.Now()
 	best, bestScore := "", math.Inf(-1)
-	for i := range agents {
-		a := &agents[i]
-		if now.Sub(a.heartbeatAt) > essayStale || !a.fits(r, l.pendingMB(a.id)) {
+	for _, a := range agents {
+		if now.Sub(a.heartbeatAt) > essayStale || !essayFits(a, r, l.pendingMB(a.id)) {
 			continue
 		}
 		if r.whole != nil && !a.demands.demands(r.whole) {
 			continue
 		}
-		if s := a.score(); s > bestScore {
+		if s := essayScore(a); s > bestScore {
 			best, bestScore = a.id, s
 		}
 	}
 	if best == "" {
 		return "", nil, errNoCapacity
 	}
-	return best, l.reserve(best, r.reserve()), nil
+	return best, l.reserve(best, essayReserve(r)), nil
 }
 
 // scanned runs the stream over the essay's loop.
@@ -123,7 +120,7 @@ func newScanned(b *bed, o PickOptions) *scanned {
 		v := &b.hosts[i]
 		s.agents = append(s.agents, essayAgent{
 			id: v.Host, heartbeatAt: fresh, cpuTotal: float64(v.CPUFreeMilli) / 1000,
-			memMBTotal: v.Limit.FloorMiB(), memMBUsed: (v.Limit - v.Free).CeilMiB(), committed: v.Mode == gate.Committed,
+			memMBTotal: v.Limit.FloorMiB(), memMBUsed: (v.Limit - v.Free).CeilMiB(), memAdmission: v.Mode.String(),
 			memMBAdmittable: v.Admittable.FloorMiB(), streamRestore: v.StreamRestore, demands: &places[i],
 		})
 	}
