@@ -86,10 +86,7 @@ func (m *memory) Leases() map[string]Lease {
 		out[name] = Lease{HeardAt: heard}
 	}
 	for _, r := range m.warm {
-		if l, ok := out[r.Host]; ok && r.State.OnHost() {
-			l.Holds = true
-			out[r.Host] = l
-		}
+		MarkHolding(out, r)
 	}
 	return out
 }

@@ -71,6 +71,14 @@ type Lease struct {
 	Holds   bool // need not be known of one that was heard since LeftBefore
 }
 
+// MarkHolding says of an admission's host that something lives there, if something does.
+func MarkHolding(leases map[string]Lease, r *Row) {
+	if l, ok := leases[r.Host]; ok && r.State.OnHost() {
+		l.Holds = true
+		leases[r.Host] = l
+	}
+}
+
 // LeftBefore is the instant at or before which a host was last heard that has left, if nothing
 // in the store lives there; negative while none has. Such a host is not counted: who was shut
 // down long ago without being buried says nothing of whether the others can be heard. What is

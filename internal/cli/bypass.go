@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/client/boot"
+	"github.com/plimsoll-project/plimsoll/host"
 )
 
 // bypassFlags say which hosts, and how they are reached.
@@ -42,7 +43,7 @@ what it let in is listed by plimsoll reconcile, and stopped by nobody.`,
   plimsoll bypass end --hosts all --reason "the store is back"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.lasts < time.Second || f.lasts > longestBypass {
+			if f.lasts < time.Second || f.lasts > host.LongestBypass {
 				return mistake(cmd, "--for %s: from 1s to 24h, as in --for 30m", f.lasts)
 			}
 			return a.setBypass(cmd.Context(), f)
@@ -88,10 +89,7 @@ func (a *app) bypassList() *cobra.Command {
 	return cmd
 }
 
-const (
-	everyHost     = "all"
-	longestBypass = 24 * time.Hour // as hosts have it
-)
+const everyHost = "all"
 
 func (a *app) setBypass(ctx context.Context, f bypassFlags) error {
 	return a.eachBypass(ctx, f, func(ctx context.Context, c boot.Client) (api.Bypass, error) {

@@ -199,10 +199,7 @@ func leases(hosts []RegisteredHost, rows []pool.Row) (all map[string]pool.Lease,
 		}
 	}
 	for i := range rows {
-		if l, ok := all[rows[i].Host]; ok && rows[i].State.OnHost() {
-			l.Holds = true
-			all[rows[i].Host] = l
-		}
+		pool.MarkHolding(all, &rows[i])
 	}
 	return all, buried
 }
