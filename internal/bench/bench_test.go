@@ -68,7 +68,7 @@ func TestBothServeTheWholeStream(t *testing.T) {
 
 // The peer is the essay's: its traps included, so that the figure beside ours is of what it does.
 func TestTheEssaysLoop(t *testing.T) {
-	host := essayAgent{id: "a", heartbeatAt: time.Now(), memMBTotal: 32768, memMBUsed: 4180, memMBAdmittable: 25600}
+	host := essayAgent{id: "a", heartbeatAt: time.Now(), memAdmission: "working-set", memMBTotal: 32768, memMBUsed: 4180, memMBAdmittable: 25600}
 	l := &essayLedger{pending: map[string]int64{}}
 	fits := 0
 	for {
