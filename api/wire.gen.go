@@ -1225,6 +1225,10 @@ type Host struct {
 	// `buried`: nothing runs there, and it has to join anew.
 	State HostState `json:"state,omitempty"`
 
+	// Tally What a host has counted since its agent started, in which time it is in one mode, and what the
+	// other mode would have said.
+	Tally *HostTally `json:"tally,omitempty"`
+
 	// UnansweredReserves How many times in a row it did not answer when this replica asked it to reserve; after two it
 	// is quarantined, and this begins anew.
 	UnansweredReserves int64 `json:"unanswered_reserves,omitempty"`
@@ -1313,6 +1317,31 @@ type HostList struct {
 	MostlySilent bool `json:"mostly_silent,omitempty"`
 }
 
+// HostLoad What is on a host, at one moment or on average.
+type HostLoad struct {
+	// AdmittableMB What it can still promise, MiB.
+	AdmittableMB int64 `json:"admittable_mb"`
+
+	// CommittedMB Configured over its sandboxes, MiB.
+	CommittedMB int64 `json:"committed_mb"`
+
+	// ForMS What it is an average over, in milliseconds; of several hosts, over all of them together. 0: one moment.
+	ForMS int64 `json:"for_ms"`
+
+	// PromisedMB Charged to what runs, and reserved, MiB.
+	PromisedMB int64 `json:"promised_mb"`
+
+	// ResidentMB Measured over its sandboxes, MiB.
+	ResidentMB int64 `json:"resident_mb"`
+
+	// ResidentRatio The one by the other; absent where nothing is configured.
+	ResidentRatio *float64 `json:"resident_ratio,omitempty"`
+	Sandboxes     float64  `json:"sandboxes"`
+
+	// WouldOfferMB What the other mode could still promise of what is on the host, MiB.
+	WouldOfferMB int64 `json:"would_offer_mb"`
+}
+
 // HostPin A wish for one host. Only for consumers that are allowed to pin.
 type HostPin struct {
 	// ID A name of the configuration, or of a host.
@@ -1361,6 +1390,44 @@ type HostRegistration struct {
 // HostState What operators say of a host. `cordoned`: takes nothing new. `draining`: boots nothing any more.
 // `buried`: nothing runs there, and it has to join anew.
 type HostState string
+
+// HostTally What a host has counted since its agent started, in which time it is in one mode, and what the
+// other mode would have said.
+type HostTally struct {
+	// Admitted Asks that were promised memory here, each once.
+	Admitted int64 `json:"admitted"`
+
+	// Evicted Sandboxes that had to go because a bet was lost.
+	Evicted int64 `json:"evicted"`
+
+	// ForMS How long ago its agent started, in milliseconds.
+	ForMS int64 `json:"for_ms"`
+
+	// Killed By the kernel, for want of the memory of the host.
+	Killed int64 `json:"killed"`
+
+	// Mean What is on a host, at one moment or on average.
+	Mean *HostLoad `json:"mean,omitempty"`
+
+	// Refused Reason -> how often hosts said it when they were asked to reserve. A replica does not ask a host
+	// of which it knows that there is no room.
+	Refused RefusedHere `json:"refused"`
+
+	// ShutMS For how long of that the valve was shut, in milliseconds.
+	ShutMS int64 `json:"shut_ms"`
+
+	// WouldAdmit Asks for which there was no room here, and for which the other mode would have had some.
+	WouldAdmit int64 `json:"would_admit"`
+
+	// WouldEvict And that would have had to; `reclaim` is `dry-run`.
+	WouldEvict int64 `json:"would_evict"`
+
+	// WouldOfferMB What the other mode could still promise now, beside `admittable_mb`, of what is on the host, MiB.
+	WouldOfferMB int64 `json:"would_offer_mb"`
+
+	// WouldRefuse Asks that found room here, and for which the other mode would have had none.
+	WouldRefuse int64 `json:"would_refuse"`
+}
 
 // Identity defines model for Identity.
 type Identity struct {
@@ -1457,6 +1524,12 @@ type MissingSlot struct {
 	StartedAt time.Time `json:"started_at"`
 }
 
+// ModeComparison defines model for ModeComparison.
+type ModeComparison struct {
+	// Sides By mode.
+	Sides []ModeSide `json:"sides"`
+}
+
 // ModeOf defines model for ModeOf.
 type ModeOf struct {
 	// Configured Whether the host's no binds: `enforce` refuses; `shadow` decides and lets pass; `observe` only
@@ -1517,6 +1590,77 @@ type ModeRequestMode string
 
 // ModeRequestScope All is every pool, the quotas and every host, also those that come later.
 type ModeRequestScope string
+
+// ModeSide The hosts that are in one mode. Counts are sums over them; loads are of one host, on average.
+type ModeSide struct {
+	// Admitted Asks that were promised memory, each once.
+	Admitted int64 `json:"admitted"`
+
+	// Evicted Sandboxes that had to go because a bet was lost.
+	Evicted int64 `json:"evicted"`
+
+	// Hosts How many answered, which is what all else is about.
+	Hosts int64 `json:"hosts"`
+
+	// Killed By the kernel, for want of the memory of a host.
+	Killed int64 `json:"killed"`
+
+	// LeastMS For how long the agent has run that started last, in milliseconds.
+	LeastMS int64 `json:"least_ms"`
+
+	// Mean What is on a host, at one moment or on average.
+	Mean *HostLoad `json:"mean,omitempty"`
+
+	// MemoryMB The smallest limit of a host, on average, MiB.
+	MemoryMB int64 `json:"memory_mb"`
+
+	// Mode What a stateless sandbox is charged on its host: `working-set` what is resident, and at least its
+	// reserve; `committed` what was configured. Stateful ones are always charged what was configured.
+	Mode ChargeMode `json:"mode"`
+
+	// MostMS And the one that started first.
+	MostMS int64 `json:"most_ms"`
+
+	// Names The first ten of them, by name.
+	Names []string `json:"names"`
+
+	// NotEnforcing How many refuse nothing, or only look: what is on them says nothing of the mode.
+	NotEnforcing int64 `json:"not_enforcing"`
+
+	// NotHeard How many were in this mode by their last word, and did not answer.
+	NotHeard int64 `json:"not_heard"`
+
+	// Now What is on a host, at one moment or on average.
+	Now HostLoad `json:"now"`
+
+	// Other What a stateless sandbox is charged on its host: `working-set` what is resident, and at least its
+	// reserve; `committed` what was configured. Stateful ones are always charged what was configured.
+	Other ChargeMode `json:"other"`
+
+	// Refused Reason -> how often hosts said it when they were asked to reserve. A replica does not ask a host
+	// of which it knows that there is no room.
+	Refused RefusedHere `json:"refused"`
+
+	// ShutMS For how long valves were shut, in milliseconds.
+	ShutMS int64 `json:"shut_ms"`
+
+	// WouldAdmit Asks for which there was no room, and for which the other mode would have had some.
+	WouldAdmit int64 `json:"would_admit"`
+
+	// WouldBeRefused Reason -> how often it was only counted: by a host since its agent started, of a pool by this
+	// replica since it did.
+	WouldBeRefused WouldRefuse `json:"would_be_refused"`
+
+	// WouldEvict And that would have had to, in a dry run.
+	WouldEvict int64 `json:"would_evict"`
+
+	// WouldPlace Creates that this replica refused for want of a host since it started, and for which a host of
+	// this side would have had room in the other mode.
+	WouldPlace int64 `json:"would_place"`
+
+	// WouldRefuse Asks that found room, and for which the other mode would have had none.
+	WouldRefuse int64 `json:"would_refuse"`
+}
 
 // Name A name of the configuration, or of a host.
 //
@@ -1920,6 +2064,10 @@ type Redemption struct {
 	// Tenant On whose behalf.
 	Tenant string `json:"tenant"`
 }
+
+// RefusedHere Reason -> how often hosts said it when they were asked to reserve. A replica does not ask a host
+// of which it knows that there is no room.
+type RefusedHere map[string]int64
 
 // Replica One process that serves this API, by its own word.
 type Replica struct {

@@ -61,6 +61,11 @@ func (c *Client) Classes(ctx context.Context) (*api.ClassList, error) {
 	return get[api.ClassList](ctx, c, "/v1/classes", nil)
 }
 
+// CompareModes lays the hosts that are in one mode beside those that are in the other.
+func (c *Client) CompareModes(ctx context.Context) (*api.ModeComparison, error) {
+	return get[api.ModeComparison](ctx, c, "/v1/modes", nil)
+}
+
 // Hosts lists the hosts with what each may still promise.
 func (c *Client) Hosts(ctx context.Context) (*api.HostList, error) {
 	return get[api.HostList](ctx, c, "/v1/hosts", nil)

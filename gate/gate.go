@@ -32,6 +32,14 @@ func (m Mode) String() string {
 	return "working-set"
 }
 
+// Other is the mode that a host is not in: what it would hold there is shown beside.
+func (m Mode) Other() Mode {
+	if m == Committed {
+		return WorkingSet
+	}
+	return Committed
+}
+
 // ReserveUntil says how long a reserve stands under a running sandbox.
 type ReserveUntil uint8
 

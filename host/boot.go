@@ -138,6 +138,7 @@ func (h *Host) done(e Done) {
 	}
 	h.answer(Answer{})
 	if e.OutOfMemory {
+		h.tally.killed++
 		h.outOfMemory()
 	}
 	e.Evicted = e.Evicted || e.OutOfMemory || s.Evicting != "" && (e.By != "" || s.Ask.HoldOnExit)
@@ -190,5 +191,5 @@ func (h *Host) keep(s *Sandbox, e Done) (ledger.Entry, bool) {
 	if more := need.Sub(h.Charge(s)); more > 0 && !gate.Fits(h.Admittable(), more) && !h.waives(NoRoom, &s.Ask) {
 		return ledger.Entry{}, false // its rule dropped its reserve, and others have that now
 	}
-	return h.ledger.Reopen(h.now, ledger.Entry{ID: s.ID, Gen: s.Epoch, Need: need, Ask: s.Ask, Whose: s.Identity})
+	return h.ledger.Reopen(h.now, ledger.Entry{ID: s.ID, Gen: s.Epoch, Need: need, Other: gate.Need(s.Ask, h.cfg.Mode.Other()), Ask: s.Ask, Whose: s.Identity})
 }

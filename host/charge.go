@@ -82,12 +82,15 @@ func (h *Host) settled(s *Sandbox) bool {
 
 func (h *Host) add(s *Sandbox) {
 	s.unresident = gate.Charge(s.Ask, h.cfg.Mode, s.Usage).Sub(s.Usage.Resident).Positive()
+	s.other = gate.Charge(s.Ask, h.cfg.Mode.Other(), s.Usage).Sub(s.Usage.Resident).Positive()
 	h.unresident += s.unresident
+	h.other += s.other
 	h.resident += s.Usage.Resident
 }
 
 func (h *Host) subtract(s *Sandbox) {
 	h.unresident -= s.unresident
+	h.other -= s.other
 	h.resident -= s.Usage.Resident
 }
 

@@ -105,7 +105,7 @@ func (h *Host) digests() (booting, running digest.Sum) {
 }
 
 func (h *Host) checkSums() error {
-	var unresident, resident gate.Bytes
+	var unresident, other, resident gate.Bytes
 	var cpu int64
 	dims, holds := make([]int64, len(h.cfg.Dims)), make([]int64, len(h.cfg.Dims))
 	var outside gate.Bytes
@@ -115,6 +115,7 @@ func (h *Host) checkSums() error {
 	starting := 0
 	for _, s := range h.sandboxes {
 		unresident += h.Charge(s).Sub(s.Usage.Resident).Positive()
+		other += gate.Charge(s.Ask, h.cfg.Mode.Other(), s.Usage).Sub(s.Usage.Resident).Positive()
 		resident += s.Usage.Resident
 		cpu += s.Ask.CPUMilli
 		for i, d := range h.cfg.Dims {
@@ -129,6 +130,9 @@ func (h *Host) checkSums() error {
 	if unresident != h.unresident || resident != h.resident || cpu != h.cpu || starting != h.starting {
 		return fmt.Errorf("host says %s unresident, %s resident, %d cpu, %d starting; its sandboxes %s, %s, %d, %d",
 			h.unresident, h.resident, h.cpu, h.starting, unresident, resident, cpu, starting)
+	}
+	if other != h.other {
+		return fmt.Errorf("host says that %s would be unresident in its other mode; of its sandboxes %s", h.other, other)
 	}
 	if booting, running := h.digests(); booting != h.booting || running != h.running {
 		return fmt.Errorf("host sums its sandboxes up as %+v booting, %+v running; they are %+v, %+v", h.booting, h.running, booting, running)

@@ -129,7 +129,9 @@ func (h *Host) boot(e Boot) {
 	by := h.waiver()
 	need := gate.Need(e.Ask, h.cfg.Mode)
 	denial, detail := h.refusesUnticketed(&e, by, need)
+	h.compare(&Reserve{ID: e.ID, Ask: e.Ask}, denial)
 	if denial != "" && !h.waives(denial, &e.Ask) {
+		h.tally.refused[denial]++
 		h.answer(Answer{Denial: denial, Detail: detail, Need: need})
 		return
 	}
@@ -137,6 +139,7 @@ func (h *Host) boot(e Boot) {
 		denial = e.Ticket
 	}
 	h.unstand(e.ID)
+	h.tally.admitted++
 	e.Ask.HoldOnExit = false // what is kept for a restart is kept under a ticket
 	s := h.blank()
 	*s = Sandbox{ID: e.ID, Epoch: UnticketedEpoch, Identity: e.Identity, Ask: e.Ask, Redeemed: h.now, Waiver: by}

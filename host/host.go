@@ -102,6 +102,7 @@ type Sandbox struct {
 	Evicting   string // why it was told to go; "" for one that was not
 
 	unresident  gate.Bytes // (charge − resident)⁺, as summed
+	other       gate.Bytes // likewise, were the host in its other mode
 	peakWritten gate.Bytes // what is on disk of its peak
 	sampled     Instant    // until when samples speak for it; zero: there was none
 	seen        bool       // by a sample, in this life of the agent
@@ -154,6 +155,7 @@ type Host struct {
 	lastDeed  int64
 
 	unresident gate.Bytes // Σ (charge − resident)⁺ over sandboxes
+	other      gate.Bytes // likewise, were the host in its other mode
 	resident   gate.Bytes // Σ resident over sandboxes
 	cpu        int64      // Σ thousandths of a core over sandboxes
 	dims       []int64    // Σ over sandboxes of each dimension of the configuration: what they take, or hold if that is more
@@ -178,6 +180,7 @@ type Host struct {
 
 	ordered Enforcement      // by an operator: Enforce, for no order, or Shadow
 	waived  map[Denial]int64 // denial -> how often it was only told, in this life of the agent
+	tally   tally
 
 	seen map[templateID]*seen // what runs of each template showed
 
@@ -203,7 +206,8 @@ func New(cfg Config, incarnation int64) *Host {
 		ledger:    ledger.New(cfg.BootWithin, names...),
 		sandboxes: map[string]*Sandbox{}, ends: map[Ref]End{},
 		deeds: map[int64]Deed{}, waived: map[Denial]int64{}, counted: map[string]bool{},
-		dims: make([]int64, len(cfg.Dims)), holds: make([]int64, len(cfg.Dims)),
+		tally: tally{refused: map[Denial]int64{}},
+		dims:  make([]int64, len(cfg.Dims)), holds: make([]int64, len(cfg.Dims)),
 		seen:  map[templateID]*seen{},
 		valve: pressure.NewValve(cfg.Marks), intake: IntakeOpen,
 		publishedAt: -heartbeat,
@@ -281,6 +285,7 @@ func (h *Host) Step(now Instant, ev Event) Effects {
 
 // advance expires what is due: the clock is part of every step, so the sweeper is hygiene.
 func (h *Host) advance(now Instant) {
+	h.tallyTime(max(h.now, now) - h.now)
 	h.now = max(h.now, now)
 	// Read off the clock, so that a restarted agent's words are newer without a counter on disk.
 	h.sequence = max(h.sequence+1, int64(h.now/time.Microsecond))

@@ -53,6 +53,9 @@ func (h *Host) sample(e Sample) {
 	}
 	h.read(e)
 	h.valve.Step(h.now, h.meter.reading)
+	if e.Full {
+		h.weigh()
+	}
 	h.reclaim(e.Full)
 }
 
@@ -64,7 +67,7 @@ func (h *Host) recount(ids []string) {
 	}
 	for _, id := range ids {
 		if _, open := h.ledger.Open(id); open {
-			h.ledger.Restate(id, 0)
+			h.ledger.Restate(id, 0, 0)
 			h.counted[id] = true
 		}
 	}
@@ -74,7 +77,7 @@ func (h *Host) recount(ids []string) {
 		}
 		delete(h.counted, id)
 		if e, open := h.ledger.Open(id); open {
-			h.ledger.Restate(id, gate.Need(e.Ask, h.cfg.Mode))
+			h.ledger.Restate(id, gate.Need(e.Ask, h.cfg.Mode), gate.Need(e.Ask, h.cfg.Mode.Other()))
 		}
 	}
 }

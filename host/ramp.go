@@ -41,6 +41,7 @@ func (h *Host) counts(e KillCount) {
 	}
 	h.kills.N, h.kills.Known, h.kills.Closed = e.N, true, false
 	if was.Known && e.N > was.N && e.Away && !was.Closed {
+		h.tally.killed += e.N - was.N
 		h.startRamp()
 	}
 	h.recordKills()

@@ -183,6 +183,7 @@ func (h *Host) evict(c *pressure.Candidate) {
 	}
 	if h.Reclaim() == ReclaimDryRun {
 		e.By = WouldGo
+		h.tally.wouldEvict++
 		if h.debt.told == nil {
 			h.debt.told = map[string]bool{}
 		}
@@ -204,6 +205,7 @@ func (h *Host) evicted(s *Sandbox, by Means) {
 		return
 	}
 	by = cmp.Or(by, GoneBefore)
+	h.tally.evicted++
 	for i := range h.evictions {
 		if e := &h.evictions[i]; e.ID == s.ID && e.Epoch == s.Epoch && e.By == Ordered {
 			e.By, e.Gone = by, h.now

@@ -187,8 +187,8 @@ func (h *Host) adopt(r Record) {
 	case r.Expired(h.now):
 	case r.Kind == RecordReservation:
 		h.ledger.Restore(ledger.Entry{
-			ID: r.ID, Gen: r.Epoch, State: r.State,
-			Need: r.Need, Until: r.Until, Reopened: r.Reopened, Ask: r.Ask, Whose: r.Identity,
+			ID: r.ID, Gen: r.Epoch, State: r.State, Need: r.Need, Other: h.otherNeed(&r),
+			Until: r.Until, Reopened: r.Reopened, Ask: r.Ask, Whose: r.Identity,
 		})
 	case r.Kind == RecordSandbox:
 		h.adoptSandbox(r)
@@ -209,6 +209,13 @@ func (h *Host) adopt(r Record) {
 		r.Deed.Incarnation = cmp.Or(r.Deed.Incarnation, h.incarnation)
 		h.deeds[r.Deed.N], h.lastDeed = r.Deed, max(h.lastDeed, r.Deed.N)
 	}
+}
+
+func (h *Host) otherNeed(r *Record) gate.Bytes {
+	if r.State != ledger.Open {
+		return 0
+	}
+	return gate.Need(r.Ask, h.cfg.Mode.Other())
 }
 
 func (h *Host) adoptSandbox(r Record) {

@@ -33,15 +33,18 @@ func (h *Host) reserve(e Reserve) {
 	}
 	need := gate.Need(e.Ask, h.cfg.Mode)
 	denial, detail := h.refuses(&e, need)
+	h.compare(&e, denial)
 	if denial != "" && !h.waives(denial, &e.Ask) {
 		h.supersede(e)
 		h.recordEntry(h.ledger.Deny(h.now, e.ID, e.Gen))
+		h.tally.refused[denial]++
 		h.answer(Answer{Denial: denial, Detail: detail, Need: need})
 		return
 	}
 	h.unstand(e.ID)
 	h.grants(need)
-	h.recordEntry(h.ledger.Reserve(h.now, ledger.Entry{ID: e.ID, Gen: e.Gen, Need: need, Until: e.Until, Ask: e.Ask, Whose: e.Whose}))
+	h.tally.admitted++
+	h.recordEntry(h.ledger.Reserve(h.now, ledger.Entry{ID: e.ID, Gen: e.Gen, Need: need, Other: gate.Need(e.Ask, h.cfg.Mode.Other()), Until: e.Until, Ask: e.Ask, Whose: e.Whose}))
 	h.yes(e.ID)
 	h.fx.Answer.Would = h.would(denial)
 }

@@ -41,6 +41,7 @@ type Verdict struct {
 	Ordered       Enforcement // by an operator, beside what it is configured for
 	Bypass        bool        // boots need no ticket here for a while
 	Admittable    gate.Bytes  // to others than the waiter that memory is set aside for
+	WouldOffer    gate.Bytes  // likewise, were the host in its other mode; nobody is placed by it
 	Standing      bool        // it is set aside for one
 	Free          gate.Bytes  // less what is promised: what the score looks at
 	Limit         gate.Bytes  // the smallest limit
@@ -110,7 +111,7 @@ func (h *Host) Verdict() Verdict {
 		Host: h.cfg.ID, Incarnation: h.incarnation, Sequence: h.sequence, At: h.now,
 		Intake: h.Intake(), Mode: h.cfg.Mode,
 		Enforcement: h.Enforcement(), Ordered: h.ordered, Bypass: h.bypass.Until > 0,
-		Admittable: h.Admittable(), Standing: h.standing.ID != "",
+		Admittable: h.Admittable(), WouldOffer: h.wouldOffer(), Standing: h.standing.ID != "",
 		Free: gate.Room(h.account()).Positive(), Limit: h.limit(), MaxAsk: h.maxAsk(),
 		CPUTotalMilli: h.cfg.CPUMilli, CPUFreeMilli: h.cfg.CPUMilli - h.cpu - h.ledger.CPUMilli(),
 		StreamRestore: h.cfg.StreamRestore, Labels: h.cfg.Labels,

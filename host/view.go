@@ -36,6 +36,7 @@ type View struct {
 	Evictions    []Eviction // the last of them, in order
 	RampLeft     gate.Bytes // what may be promised within this step after an out-of-memory kill
 	RampNext     Instant    // when the next one begins; zero: there is none
+	Tally        Tally
 }
 
 // Waived counts a no that was only told, in this life of the agent.
@@ -61,7 +62,7 @@ func (h *Host) View() View {
 		Reading: h.meter.reading, Shut: h.valve.Shut(),
 		Waived: h.waivedNos(), Bypass: h.bypass,
 		OutOfGate: slices.Clone(h.strays), Outside: h.outside,
-		Reclaim: h.Reclaim(), Lost: h.debt.lost, Evictions: slices.Clone(h.evictions),
+		Reclaim: h.Reclaim(), Lost: h.debt.lost, Evictions: slices.Clone(h.evictions), Tally: h.tallied(),
 	}
 	if h.ramp.on {
 		v.RampLeft, v.RampNext = h.rampLeft(), h.rampDue()

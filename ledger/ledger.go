@@ -64,6 +64,7 @@ type Entry struct {
 	Gen   int64
 	State State
 	Need  gate.Bytes // promised, while open
+	Other gate.Bytes // what that would be in the mode that the host is not in; only summed up
 	Until Instant    // lapses then unless renewed; once closed, forgotten then
 	Ask   gate.Ask
 	Whose Identity // where this ledger is the only record of it; else the store knows
@@ -91,6 +92,7 @@ type Ledger struct {
 	spare   []*record          // forgotten ones, to be used again
 
 	total gate.Bytes // Σ need over the open ones
+	other gate.Bytes // Σ other over them
 	cpu   int64      // Σ thousandths of a core over the open ones
 	open  int
 	again int        // re-opened ones among the open
@@ -112,6 +114,9 @@ const never = Instant(1<<63 - 1)
 
 // Total is the memory promised by the open reservations.
 func (l *Ledger) Total() gate.Bytes { return l.total }
+
+// Other is what they would come to in the mode that the host is not in.
+func (l *Ledger) Other() gate.Bytes { return l.other }
 
 // CPUMilli is the processor time that the open reservations will want.
 func (l *Ledger) CPUMilli() int64 { return l.cpu }
@@ -198,9 +203,9 @@ func (l *Ledger) Renew(now Instant, id string, gen int64, until Instant) (e Entr
 
 // Restate changes what an open reservation promises beside what the host measures: of what
 // boots where nobody redeems, the host's own figures have it already.
-func (l *Ledger) Restate(id string, need gate.Bytes) {
+func (l *Ledger) Restate(id string, need, other gate.Bytes) {
 	if e, open := l.Open(id); open {
-		e.Need = need
+		e.Need, e.Other = need, other
 		l.put(e)
 	}
 }
@@ -277,7 +282,7 @@ func (l *Ledger) Each(f func(Entry)) {
 // close keeps the record for one time to live past its until, so that no frame that was
 // sent while it was open can open it again.
 func (l *Ledger) close(now Instant, e Entry, s State) Entry {
-	e.State, e.Need, e.Until = s, 0, max(e.Until, now+l.ttl)+l.ttl
+	e.State, e.Need, e.Other, e.Until = s, 0, 0, max(e.Until, now+l.ttl)+l.ttl
 	e.Ask, e.Reopened = gate.Ask{}, false
 	l.put(e)
 	return e
@@ -305,6 +310,7 @@ func (l *Ledger) count(e *Entry, sign int64) {
 		return
 	}
 	l.total += e.Need * gate.Bytes(sign)
+	l.other += e.Other * gate.Bytes(sign)
 	l.cpu += e.Ask.CPUMilli * sign
 	l.open += int(sign)
 	if Stored(e.ID) {
@@ -326,7 +332,7 @@ func (l *Ledger) CheckInvariants() error {
 		sums.dims[i].N = 0
 	}
 	for id, r := range l.records {
-		if r.ID != id || r.Need < 0 || (r.Reopened && r.State != Open) {
+		if r.ID != id || r.Need < 0 || r.Other < 0 || (r.Reopened && r.State != Open) {
 			return fmt.Errorf("reservation %s: record of %s, %s, with need %d, re-opened %v", id, r.ID, r.State, r.Need, r.Reopened)
 		}
 		if r.at >= len(l.due) || l.due[r.at] != r || r.Until < l.Due() {
@@ -339,6 +345,9 @@ func (l *Ledger) CheckInvariants() error {
 	}
 	if sums.sum != l.sum {
 		return fmt.Errorf("ledger sums its open records up as %+v, they are %+v", l.sum, sums.sum)
+	}
+	if sums.other != l.other {
+		return fmt.Errorf("ledger says %s in the other mode, its records %s", l.other, sums.other)
 	}
 	if sums.total != l.total || sums.open != l.open || sums.again != l.again || sums.cpu != l.cpu || !slices.Equal(sums.dims, l.dims) {
 		return fmt.Errorf("ledger says %s, %d cpu, %v in %d, %d re-opened; its records %s, %d, %v in %d, %d",

@@ -231,13 +231,13 @@ func TestRestate(t *testing.T) {
 	l := ledger.New(time.Minute)
 	l.Reserve(0, ledger.Entry{ID: "a", Gen: 1, Need: 128, Until: time.Minute})
 	l.Reserve(0, ledger.Entry{ID: "b", Gen: 1, Need: 64, Until: time.Minute})
-	l.Restate("a", 0)
-	l.Restate("nobody", 32)
+	l.Restate("a", 0, 0)
+	l.Restate("nobody", 32, 64)
 	if l.Total() != 64 || l.Count() != 2 {
 		t.Errorf("%v in %d", l.Total(), l.Count())
 	}
 	l.Release(0, "a", 1)
-	l.Restate("a", 128)
+	l.Restate("a", 128, 512)
 	if e, _ := l.Get("a"); l.Total() != 64 || e.State != ledger.Released {
 		t.Errorf("%v, %+v", l.Total(), e)
 	}

@@ -24,7 +24,7 @@ store: without them, plimsoll bypass.`,
 		Example: `  plimsoll mode shadow --all --reason "creates are refused and we do not know why"
   plimsoll mode show
   plimsoll mode enforce --all --reason "it was the quota"`,
-	}, a.modeShow(), a.modeSet(api.ModeRequestModeShadow, "Refuse nothing for want of room", `  plimsoll mode shadow --all --reason "creates are refused"
+	}, a.modeShow(), a.modeCompare(), a.modeSet(api.ModeRequestModeShadow, "Refuse nothing for want of room", `  plimsoll mode shadow --all --reason "creates are refused"
   plimsoll mode shadow --pool browser --reason "a fair"`),
 		a.modeSet(api.ModeRequestModeEnforce, "Put back what the configuration says", `  plimsoll mode enforce --all --reason "it is over"`))
 }

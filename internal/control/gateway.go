@@ -63,6 +63,7 @@ type Gateway struct {
 	stopping    chan struct{} // closed by Stop
 	sweep       sweeper
 	would       wouldBe
+	passed      passed
 	reports     reports
 	looks       chan struct{} // holds one while somebody wants the registry read
 	own         book          // of what hosts alone record

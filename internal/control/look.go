@@ -34,6 +34,9 @@ func showHost(v host.View, wall time.Time) api.Host {
 		},
 	}
 	showReclaim(&h, &v, wall)
+	if v.Tally.For > 0 { // else it is its last word, or its agent is of a version that counts nothing
+		h.Tally = showTally(&v.Tally, v.Verdict.WouldOffer)
+	}
 	if v.Bypass.Until > 0 {
 		b := showBypass(&v)
 		h.Bypass = &b

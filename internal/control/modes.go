@@ -170,6 +170,9 @@ func wouldCode(v pool.Verdict) string {
 // show notes on an answer that it was given in shadow.
 func (d *driving) show(a admission.Answer) admission.Answer {
 	a.Would = d.would
+	if full := a.Tally[string(host.NoRoom)]; a.Kind == admission.No && len(full) > 0 {
+		d.gateway.passOver(full, &d.req.Ask)
+	}
 	return a
 }
 

@@ -125,7 +125,7 @@ func viewOf(v *host.View) *agentv1.View {
 		ResidentBytes: int64(v.Resident), CommittedBytes: int64(v.Committed), Starting: int64(v.Starting), InLine: int64(v.InLine),
 		Settings: settingsOf(&v.Config), Reading: readingOf(v.Reading), Shut: string(v.Shut),
 		Bypass: bypassOf(v.Bypass), OutsideBytes: int64(v.Outside), Reclaim: int32(v.Reclaim), Lost: v.Lost,
-		RampLeftBytes: int64(v.RampLeft), RampNextNs: int64(v.RampNext),
+		RampLeftBytes: int64(v.RampLeft), RampNextNs: int64(v.RampNext), Tally: tallyOf(&v.Tally),
 	}
 	for _, stray := range v.OutOfGate {
 		out.OutOfGate = append(out.OutOfGate, strayOf(stray))
@@ -161,7 +161,7 @@ func viewFrom(v *agentv1.View, verdict host.Verdict) host.View {
 		Starting: int(v.GetStarting()), InLine: int(v.GetInLine()),
 		Config: settingsFrom(v.GetSettings()), Reading: readingFrom(v.GetReading()), Shut: pressure.Cause(v.GetShut()),
 		Bypass: bypassFrom(v.GetBypass()), Outside: gate.Bytes(v.GetOutsideBytes()), Reclaim: host.Reclaim(small(v.GetReclaim())), Lost: v.GetLost(),
-		RampLeft: gate.Bytes(v.GetRampLeftBytes()), RampNext: host.Instant(v.GetRampNextNs()),
+		RampLeft: gate.Bytes(v.GetRampLeftBytes()), RampNext: host.Instant(v.GetRampNextNs()), Tally: tallyFrom(v.GetTally()),
 	}
 	for _, stray := range v.GetOutOfGate() {
 		out.OutOfGate = append(out.OutOfGate, strayFrom(stray))
@@ -178,6 +178,38 @@ func viewFrom(v *agentv1.View, verdict host.Verdict) host.View {
 	for _, s := range v.GetSandboxes() {
 		out.Sandboxes = append(out.Sandboxes, sandboxFrom(s))
 		out.Charges = append(out.Charges, gate.Bytes(s.GetChargeBytes()))
+	}
+	return out
+}
+
+func tallyOf(t *host.Tally) *agentv1.Tally {
+	out := &agentv1.Tally{
+		ForNs: int64(t.For), Admitted: t.Admitted, ShutNs: int64(t.Shut), Evicted: t.Evicted, WouldEvict: t.WouldEvict, Killed: t.Killed,
+		WouldAdmit: t.WouldAdmit, WouldRefuse: t.WouldRefuse, WeighedNs: int64(t.Weighed),
+		Mean: &agentv1.Load{
+			SandboxesMilli: t.Mean.SandboxesMilli, PromisedBytes: int64(t.Mean.Promised), ResidentBytes: int64(t.Mean.Resident),
+			CommittedBytes: int64(t.Mean.Committed), AdmittableBytes: int64(t.Mean.Admittable), WouldOfferBytes: int64(t.Mean.WouldOffer),
+		},
+	}
+	for _, r := range t.Refused {
+		out.Refused = append(out.Refused, &agentv1.Refused{Denial: string(r.Denial), N: r.N})
+	}
+	return out
+}
+
+func tallyFrom(t *agentv1.Tally) host.Tally {
+	m := t.GetMean()
+	out := host.Tally{
+		For: time.Duration(t.GetForNs()), Admitted: t.GetAdmitted(), Shut: time.Duration(t.GetShutNs()),
+		Evicted: t.GetEvicted(), WouldEvict: t.GetWouldEvict(), Killed: t.GetKilled(),
+		WouldAdmit: t.GetWouldAdmit(), WouldRefuse: t.GetWouldRefuse(), Weighed: time.Duration(t.GetWeighedNs()),
+		Mean: host.Load{
+			SandboxesMilli: m.GetSandboxesMilli(), Promised: gate.Bytes(m.GetPromisedBytes()), Resident: gate.Bytes(m.GetResidentBytes()),
+			Committed: gate.Bytes(m.GetCommittedBytes()), Admittable: gate.Bytes(m.GetAdmittableBytes()), WouldOffer: gate.Bytes(m.GetWouldOfferBytes()),
+		},
+	}
+	for _, r := range t.GetRefused() {
+		out.Refused = append(out.Refused, host.Refused{Denial: host.Denial(r.GetDenial()), N: r.GetN()})
 	}
 	return out
 }

@@ -43,7 +43,7 @@ func (s *speaker) verdict(v *host.Verdict) *agentv1.Verdict {
 		Stamp: stampOf(v), Intake: int32(v.Intake), AdmittableBytes: int64(v.Admittable), Standing: v.Standing,
 		FreeBytes: int64(v.Free), LimitBytes: int64(v.Limit), MaxAskBytes: int64(v.MaxAsk),
 		CpuTotalMilli: v.CPUTotalMilli, CpuFreeMilli: v.CPUFreeMilli, Left: dimensionsOf(v.Dims),
-		Enforcement: int32(v.Enforcement), Ordered: int32(v.Ordered), Bypass: v.Bypass,
+		Enforcement: int32(v.Enforcement), Ordered: int32(v.Ordered), Bypass: v.Bypass, WouldOfferBytes: int64(v.WouldOffer),
 	}
 	now := facts{mode: v.Mode, streamRestore: v.StreamRestore, labels: v.Labels, limits: v.Limits}
 	if s.said == nil || !s.said.equal(&now) {
@@ -90,7 +90,7 @@ func (l *listener) verdict(v *agentv1.Verdict) host.Verdict {
 		CPUTotalMilli: v.GetCpuTotalMilli(), CPUFreeMilli: v.GetCpuFreeMilli(), Dims: dimensionsFrom(v.GetLeft()),
 		Enforcement: host.Enforcement(small(v.GetEnforcement())), Ordered: host.Enforcement(small(v.GetOrdered())), Bypass: v.GetBypass(),
 		Mode: l.facts.mode, StreamRestore: l.facts.streamRestore, Labels: l.facts.labels, Limits: l.facts.limits,
-		Holding: l.holding,
+		Holding: l.holding, WouldOffer: gate.Bytes(v.GetWouldOfferBytes()),
 	}
 }
 

@@ -43,6 +43,11 @@ func (h handlers) GetMode(ctx context.Context, _ GetModeRequestObject) (GetModeR
 	return GetMode200JSONResponse(report), err
 }
 
+func (h handlers) CompareModes(ctx context.Context, _ CompareModesRequestObject) (CompareModesResponseObject, error) {
+	c, err := h.gateway.CompareModes(ctx)
+	return CompareModes200JSONResponse(c), err
+}
+
 func (h handlers) SetMode(ctx context.Context, q SetModeRequestObject) (SetModeResponseObject, error) {
 	report, err := h.gateway.SetMode(ctx, caller(ctx), *q.Body)
 	return SetMode200JSONResponse(report), err

@@ -106,6 +106,9 @@ type ServerInterface interface {
 	// SetMode Take something out of force, or put it back
 	// (POST /v1/mode)
 	SetMode(w http.ResponseWriter, r *http.Request)
+	// CompareModes Compare the hosts in one mode with those in the other
+	// (GET /v1/modes)
+	CompareModes(w http.ResponseWriter, r *http.Request)
 	// ResetObservations Begin the comparison anew
 	// (DELETE /v1/observations)
 	ResetObservations(w http.ResponseWriter, r *http.Request)
@@ -949,6 +952,20 @@ func (siw *ServerInterfaceWrapper) SetMode(w http.ResponseWriter, r *http.Reques
 	handler.ServeHTTP(w, r)
 }
 
+// CompareModes operation middleware
+func (siw *ServerInterfaceWrapper) CompareModes(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CompareModes(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ResetObservations operation middleware
 func (siw *ServerInterfaceWrapper) ResetObservations(w http.ResponseWriter, r *http.Request) {
 
@@ -1333,6 +1350,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/audiences/{name}/key", wrapper.GetAudienceKey)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/mode", wrapper.GetMode)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/mode", wrapper.SetMode)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/modes", wrapper.CompareModes)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/hosts/{id}/bypass", wrapper.BypassHost)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/config", wrapper.GetConfig)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/config", wrapper.PutConfig)
@@ -4636,6 +4654,94 @@ func (response SetModedefaultApplicationProblemPlusJSONResponse) VisitSetModeRes
 	return err
 }
 
+type CompareModesRequestObject struct {
+}
+
+type CompareModesResponseObject interface {
+	VisitCompareModesResponse(w http.ResponseWriter) error
+}
+
+type CompareModes200JSONResponse ModeComparison
+
+func (response CompareModes200JSONResponse) VisitCompareModesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompareModes401ApplicationProblemPlusJSONResponse struct {
+	ProblemUnauthenticatedApplicationProblemPlusJSONResponse
+}
+
+func (response CompareModes401ApplicationProblemPlusJSONResponse) VisitCompareModesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompareModes403ApplicationProblemPlusJSONResponse struct {
+	ProblemNotAllowedApplicationProblemPlusJSONResponse
+}
+
+func (response CompareModes403ApplicationProblemPlusJSONResponse) VisitCompareModesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompareModes503ApplicationProblemPlusJSONResponse struct {
+	ProblemNotNowApplicationProblemPlusJSONResponse
+}
+
+func (response CompareModes503ApplicationProblemPlusJSONResponse) VisitCompareModesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompareModesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CompareModesdefaultApplicationProblemPlusJSONResponse) VisitCompareModesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ResetObservationsRequestObject struct {
 }
 
@@ -6173,6 +6279,9 @@ type StrictServerInterface interface {
 	// SetMode Take something out of force, or put it back
 	// (POST /v1/mode)
 	SetMode(ctx context.Context, request SetModeRequestObject) (SetModeResponseObject, error)
+	// CompareModes Compare the hosts in one mode with those in the other
+	// (GET /v1/modes)
+	CompareModes(ctx context.Context, request CompareModesRequestObject) (CompareModesResponseObject, error)
 	// ResetObservations Begin the comparison anew
 	// (DELETE /v1/observations)
 	ResetObservations(ctx context.Context, request ResetObservationsRequestObject) (ResetObservationsResponseObject, error)
@@ -7057,6 +7166,30 @@ func (sh *strictHandler) SetMode(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(SetModeResponseObject); ok {
 		if err := validResponse.VisitSetModeResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CompareModes operation middleware
+func (sh *strictHandler) CompareModes(w http.ResponseWriter, r *http.Request) {
+	var request CompareModesRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CompareModes(ctx, request.(CompareModesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CompareModes")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CompareModesResponseObject); ok {
+		if err := validResponse.VisitCompareModesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -2100,8 +2100,9 @@ type Verdict struct {
 	Enforcement     int32                  `protobuf:"varint,12,opt,name=enforcement,proto3" json:"enforcement,omitempty"`
 	Bypass          bool                   `protobuf:"varint,13,opt,name=bypass,proto3" json:"bypass,omitempty"`
 	Ordered         int32                  `protobuf:"varint,14,opt,name=ordered,proto3" json:"ordered,omitempty"`
-	Facts           *Facts                 `protobuf:"bytes,11,opt,name=facts,proto3" json:"facts,omitempty"`     // absent: as they were last said on this stream
-	Holding         *Holding               `protobuf:"bytes,15,opt,name=holding,proto3" json:"holding,omitempty"` // likewise; never said by an agent that does not know it
+	Facts           *Facts                 `protobuf:"bytes,11,opt,name=facts,proto3" json:"facts,omitempty"`                                               // absent: as they were last said on this stream
+	Holding         *Holding               `protobuf:"bytes,15,opt,name=holding,proto3" json:"holding,omitempty"`                                           // likewise; never said by an agent that does not know it
+	WouldOfferBytes int64                  `protobuf:"varint,16,opt,name=would_offer_bytes,json=wouldOfferBytes,proto3" json:"would_offer_bytes,omitempty"` // admittable, were the host in its other mode
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2239,6 +2240,13 @@ func (x *Verdict) GetHolding() *Holding {
 		return x.Holding
 	}
 	return nil
+}
+
+func (x *Verdict) GetWouldOfferBytes() int64 {
+	if x != nil {
+		return x.WouldOfferBytes
+	}
+	return 0
 }
 
 // Holding sums up what the host holds of the store's admissions: of each kind the count, the
@@ -3082,6 +3090,7 @@ type View struct {
 	Evictions       []*Eviction            `protobuf:"bytes,24,rep,name=evictions,proto3" json:"evictions,omitempty"`
 	RampLeftBytes   int64                  `protobuf:"varint,25,opt,name=ramp_left_bytes,json=rampLeftBytes,proto3" json:"ramp_left_bytes,omitempty"`
 	RampNextNs      int64                  `protobuf:"varint,26,opt,name=ramp_next_ns,json=rampNextNs,proto3" json:"ramp_next_ns,omitempty"`
+	Tally           *Tally                 `protobuf:"bytes,27,opt,name=tally,proto3" json:"tally,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -3298,6 +3307,274 @@ func (x *View) GetRampNextNs() int64 {
 	return 0
 }
 
+func (x *View) GetTally() *Tally {
+	if x != nil {
+		return x.Tally
+	}
+	return nil
+}
+
+// Tally is what the agent has counted in this life of its own.
+type Tally struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ForNs         int64                  `protobuf:"varint,1,opt,name=for_ns,json=forNs,proto3" json:"for_ns,omitempty"`
+	Admitted      int64                  `protobuf:"varint,2,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	Refused       []*Refused             `protobuf:"bytes,3,rep,name=refused,proto3" json:"refused,omitempty"`
+	ShutNs        int64                  `protobuf:"varint,4,opt,name=shut_ns,json=shutNs,proto3" json:"shut_ns,omitempty"`
+	Evicted       int64                  `protobuf:"varint,5,opt,name=evicted,proto3" json:"evicted,omitempty"`
+	WouldEvict    int64                  `protobuf:"varint,6,opt,name=would_evict,json=wouldEvict,proto3" json:"would_evict,omitempty"`
+	Killed        int64                  `protobuf:"varint,7,opt,name=killed,proto3" json:"killed,omitempty"`
+	WouldAdmit    int64                  `protobuf:"varint,8,opt,name=would_admit,json=wouldAdmit,proto3" json:"would_admit,omitempty"` // in the mode that the host is not in
+	WouldRefuse   int64                  `protobuf:"varint,9,opt,name=would_refuse,json=wouldRefuse,proto3" json:"would_refuse,omitempty"`
+	WeighedNs     int64                  `protobuf:"varint,10,opt,name=weighed_ns,json=weighedNs,proto3" json:"weighed_ns,omitempty"`
+	Mean          *Load                  `protobuf:"bytes,11,opt,name=mean,proto3" json:"mean,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tally) Reset() {
+	*x = Tally{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tally) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tally) ProtoMessage() {}
+
+func (x *Tally) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tally.ProtoReflect.Descriptor instead.
+func (*Tally) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Tally) GetForNs() int64 {
+	if x != nil {
+		return x.ForNs
+	}
+	return 0
+}
+
+func (x *Tally) GetAdmitted() int64 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+func (x *Tally) GetRefused() []*Refused {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+func (x *Tally) GetShutNs() int64 {
+	if x != nil {
+		return x.ShutNs
+	}
+	return 0
+}
+
+func (x *Tally) GetEvicted() int64 {
+	if x != nil {
+		return x.Evicted
+	}
+	return 0
+}
+
+func (x *Tally) GetWouldEvict() int64 {
+	if x != nil {
+		return x.WouldEvict
+	}
+	return 0
+}
+
+func (x *Tally) GetKilled() int64 {
+	if x != nil {
+		return x.Killed
+	}
+	return 0
+}
+
+func (x *Tally) GetWouldAdmit() int64 {
+	if x != nil {
+		return x.WouldAdmit
+	}
+	return 0
+}
+
+func (x *Tally) GetWouldRefuse() int64 {
+	if x != nil {
+		return x.WouldRefuse
+	}
+	return 0
+}
+
+func (x *Tally) GetWeighedNs() int64 {
+	if x != nil {
+		return x.WeighedNs
+	}
+	return 0
+}
+
+func (x *Tally) GetMean() *Load {
+	if x != nil {
+		return x.Mean
+	}
+	return nil
+}
+
+type Refused struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Denial        string                 `protobuf:"bytes,1,opt,name=denial,proto3" json:"denial,omitempty"`
+	N             int64                  `protobuf:"varint,2,opt,name=n,proto3" json:"n,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refused) Reset() {
+	*x = Refused{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refused) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refused) ProtoMessage() {}
+
+func (x *Refused) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refused.ProtoReflect.Descriptor instead.
+func (*Refused) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Refused) GetDenial() string {
+	if x != nil {
+		return x.Denial
+	}
+	return ""
+}
+
+func (x *Refused) GetN() int64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+type Load struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	SandboxesMilli  int64                  `protobuf:"varint,1,opt,name=sandboxes_milli,json=sandboxesMilli,proto3" json:"sandboxes_milli,omitempty"`
+	PromisedBytes   int64                  `protobuf:"varint,2,opt,name=promised_bytes,json=promisedBytes,proto3" json:"promised_bytes,omitempty"`
+	ResidentBytes   int64                  `protobuf:"varint,3,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
+	CommittedBytes  int64                  `protobuf:"varint,4,opt,name=committed_bytes,json=committedBytes,proto3" json:"committed_bytes,omitempty"`
+	AdmittableBytes int64                  `protobuf:"varint,5,opt,name=admittable_bytes,json=admittableBytes,proto3" json:"admittable_bytes,omitempty"`
+	WouldOfferBytes int64                  `protobuf:"varint,6,opt,name=would_offer_bytes,json=wouldOfferBytes,proto3" json:"would_offer_bytes,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Load) Reset() {
+	*x = Load{}
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Load) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Load) ProtoMessage() {}
+
+func (x *Load) ProtoReflect() protoreflect.Message {
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Load.ProtoReflect.Descriptor instead.
+func (*Load) Descriptor() ([]byte, []int) {
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Load) GetSandboxesMilli() int64 {
+	if x != nil {
+		return x.SandboxesMilli
+	}
+	return 0
+}
+
+func (x *Load) GetPromisedBytes() int64 {
+	if x != nil {
+		return x.PromisedBytes
+	}
+	return 0
+}
+
+func (x *Load) GetResidentBytes() int64 {
+	if x != nil {
+		return x.ResidentBytes
+	}
+	return 0
+}
+
+func (x *Load) GetCommittedBytes() int64 {
+	if x != nil {
+		return x.CommittedBytes
+	}
+	return 0
+}
+
+func (x *Load) GetAdmittableBytes() int64 {
+	if x != nil {
+		return x.AdmittableBytes
+	}
+	return 0
+}
+
+func (x *Load) GetWouldOfferBytes() int64 {
+	if x != nil {
+		return x.WouldOfferBytes
+	}
+	return 0
+}
+
 type Eviction struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -3322,7 +3599,7 @@ type Eviction struct {
 
 func (x *Eviction) Reset() {
 	*x = Eviction{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3334,7 +3611,7 @@ func (x *Eviction) String() string {
 func (*Eviction) ProtoMessage() {}
 
 func (x *Eviction) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3347,7 +3624,7 @@ func (x *Eviction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Eviction.ProtoReflect.Descriptor instead.
 func (*Eviction) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Eviction) GetId() string {
@@ -3472,7 +3749,7 @@ type Waived struct {
 
 func (x *Waived) Reset() {
 	*x = Waived{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +3761,7 @@ func (x *Waived) String() string {
 func (*Waived) ProtoMessage() {}
 
 func (x *Waived) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +3774,7 @@ func (x *Waived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waived.ProtoReflect.Descriptor instead.
 func (*Waived) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Waived) GetDenial() string {
@@ -3527,7 +3804,7 @@ type Bypass struct {
 
 func (x *Bypass) Reset() {
 	*x = Bypass{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3539,7 +3816,7 @@ func (x *Bypass) String() string {
 func (*Bypass) ProtoMessage() {}
 
 func (x *Bypass) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3552,7 +3829,7 @@ func (x *Bypass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bypass.ProtoReflect.Descriptor instead.
 func (*Bypass) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Bypass) GetSinceNs() int64 {
@@ -3601,7 +3878,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3613,7 +3890,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3626,7 +3903,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Limit) GetName() string {
@@ -3662,7 +3939,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +3951,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +3964,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Standing) GetId() string {
@@ -3739,7 +4016,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3751,7 +4028,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3764,7 +4041,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{40}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Settings) GetHost() string {
@@ -3871,7 +4148,7 @@ type Marks struct {
 
 func (x *Marks) Reset() {
 	*x = Marks{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3883,7 +4160,7 @@ func (x *Marks) String() string {
 func (*Marks) ProtoMessage() {}
 
 func (x *Marks) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3896,7 +4173,7 @@ func (x *Marks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Marks.ProtoReflect.Descriptor instead.
 func (*Marks) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{41}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Marks) GetSomeShut() int64 {
@@ -3949,7 +4226,7 @@ type Reading struct {
 
 func (x *Reading) Reset() {
 	*x = Reading{}
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3961,7 +4238,7 @@ func (x *Reading) String() string {
 func (*Reading) ProtoMessage() {}
 
 func (x *Reading) ProtoReflect() protoreflect.Message {
-	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_plimsoll_agent_v1_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3974,7 +4251,7 @@ func (x *Reading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reading.ProtoReflect.Descriptor instead.
 func (*Reading) Descriptor() ([]byte, []int) {
-	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{42}
+	return file_plimsoll_agent_v1_agent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Reading) GetFreeBytes() int64 {
@@ -4197,7 +4474,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"1\n" +
 	"\x05Label\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xb6\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xe2\x04\n" +
 	"\aVerdict\x12.\n" +
 	"\x05stamp\x18\x01 \x01(\v2\x18.plimsoll.agent.v1.StampR\x05stamp\x12\x16\n" +
 	"\x06intake\x18\x02 \x01(\x05R\x06intake\x12)\n" +
@@ -4216,7 +4493,8 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x06bypass\x18\r \x01(\bR\x06bypass\x12\x18\n" +
 	"\aordered\x18\x0e \x01(\x05R\aordered\x12.\n" +
 	"\x05facts\x18\v \x01(\v2\x18.plimsoll.agent.v1.FactsR\x05facts\x124\n" +
-	"\aholding\x18\x0f \x01(\v2\x1a.plimsoll.agent.v1.HoldingR\aholding\"\xd9\x02\n" +
+	"\aholding\x18\x0f \x01(\v2\x1a.plimsoll.agent.v1.HoldingR\aholding\x12*\n" +
+	"\x11would_offer_bytes\x18\x10 \x01(\x03R\x0fwouldOfferBytes\"\xd9\x02\n" +
 	"\aHolding\x12\x1a\n" +
 	"\breserved\x18\x01 \x01(\x03R\breserved\x12%\n" +
 	"\x0ereserved_first\x18\x02 \x01(\x03R\rreservedFirst\x12'\n" +
@@ -4296,7 +4574,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"peak_bytes\x18\x1e \x01(\x03R\tpeakBytes\x12\x1b\n" +
 	"\tactive_ns\x18\x19 \x01(\x03R\bactiveNs\x12\x1a\n" +
-	"\bevicting\x18\x1a \x01(\tR\bevicting\"\x9d\b\n" +
+	"\bevicting\x18\x1a \x01(\tR\bevicting\"\xcd\b\n" +
 	"\x04View\x120\n" +
 	"\x06limits\x18\x01 \x03(\v2\x18.plimsoll.agent.v1.LimitR\x06limits\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\tR\abinding\x12\x1d\n" +
@@ -4326,7 +4604,34 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\tevictions\x18\x18 \x03(\v2\x1b.plimsoll.agent.v1.EvictionR\tevictions\x12&\n" +
 	"\x0framp_left_bytes\x18\x19 \x01(\x03R\rrampLeftBytes\x12 \n" +
 	"\framp_next_ns\x18\x1a \x01(\x03R\n" +
-	"rampNextNs\"\xde\x03\n" +
+	"rampNextNs\x12.\n" +
+	"\x05tally\x18\x1b \x01(\v2\x18.plimsoll.agent.v1.TallyR\x05tally\"\xec\x02\n" +
+	"\x05Tally\x12\x15\n" +
+	"\x06for_ns\x18\x01 \x01(\x03R\x05forNs\x12\x1a\n" +
+	"\badmitted\x18\x02 \x01(\x03R\badmitted\x124\n" +
+	"\arefused\x18\x03 \x03(\v2\x1a.plimsoll.agent.v1.RefusedR\arefused\x12\x17\n" +
+	"\ashut_ns\x18\x04 \x01(\x03R\x06shutNs\x12\x18\n" +
+	"\aevicted\x18\x05 \x01(\x03R\aevicted\x12\x1f\n" +
+	"\vwould_evict\x18\x06 \x01(\x03R\n" +
+	"wouldEvict\x12\x16\n" +
+	"\x06killed\x18\a \x01(\x03R\x06killed\x12\x1f\n" +
+	"\vwould_admit\x18\b \x01(\x03R\n" +
+	"wouldAdmit\x12!\n" +
+	"\fwould_refuse\x18\t \x01(\x03R\vwouldRefuse\x12\x1d\n" +
+	"\n" +
+	"weighed_ns\x18\n" +
+	" \x01(\x03R\tweighedNs\x12+\n" +
+	"\x04mean\x18\v \x01(\v2\x17.plimsoll.agent.v1.LoadR\x04mean\"/\n" +
+	"\aRefused\x12\x16\n" +
+	"\x06denial\x18\x01 \x01(\tR\x06denial\x12\f\n" +
+	"\x01n\x18\x02 \x01(\x03R\x01n\"\xfd\x01\n" +
+	"\x04Load\x12'\n" +
+	"\x0fsandboxes_milli\x18\x01 \x01(\x03R\x0esandboxesMilli\x12%\n" +
+	"\x0epromised_bytes\x18\x02 \x01(\x03R\rpromisedBytes\x12%\n" +
+	"\x0eresident_bytes\x18\x03 \x01(\x03R\rresidentBytes\x12'\n" +
+	"\x0fcommitted_bytes\x18\x04 \x01(\x03R\x0ecommittedBytes\x12)\n" +
+	"\x10admittable_bytes\x18\x05 \x01(\x03R\x0fadmittableBytes\x12*\n" +
+	"\x11would_offer_bytes\x18\x06 \x01(\x03R\x0fwouldOfferBytes\"\xde\x03\n" +
 	"\bEviction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x127\n" +
@@ -4417,7 +4722,7 @@ func file_plimsoll_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_plimsoll_agent_v1_agent_proto_rawDescData
 }
 
-var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_plimsoll_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*ReplicaFrame)(nil),   // 0: plimsoll.agent.v1.ReplicaFrame
 	(*AgentFrame)(nil),     // 1: plimsoll.agent.v1.AgentFrame
@@ -4454,14 +4759,17 @@ var file_plimsoll_agent_v1_agent_proto_goTypes = []any{
 	(*Deed)(nil),           // 32: plimsoll.agent.v1.Deed
 	(*Sandbox)(nil),        // 33: plimsoll.agent.v1.Sandbox
 	(*View)(nil),           // 34: plimsoll.agent.v1.View
-	(*Eviction)(nil),       // 35: plimsoll.agent.v1.Eviction
-	(*Waived)(nil),         // 36: plimsoll.agent.v1.Waived
-	(*Bypass)(nil),         // 37: plimsoll.agent.v1.Bypass
-	(*Limit)(nil),          // 38: plimsoll.agent.v1.Limit
-	(*Standing)(nil),       // 39: plimsoll.agent.v1.Standing
-	(*Settings)(nil),       // 40: plimsoll.agent.v1.Settings
-	(*Marks)(nil),          // 41: plimsoll.agent.v1.Marks
-	(*Reading)(nil),        // 42: plimsoll.agent.v1.Reading
+	(*Tally)(nil),          // 35: plimsoll.agent.v1.Tally
+	(*Refused)(nil),        // 36: plimsoll.agent.v1.Refused
+	(*Load)(nil),           // 37: plimsoll.agent.v1.Load
+	(*Eviction)(nil),       // 38: plimsoll.agent.v1.Eviction
+	(*Waived)(nil),         // 39: plimsoll.agent.v1.Waived
+	(*Bypass)(nil),         // 40: plimsoll.agent.v1.Bypass
+	(*Limit)(nil),          // 41: plimsoll.agent.v1.Limit
+	(*Standing)(nil),       // 42: plimsoll.agent.v1.Standing
+	(*Settings)(nil),       // 43: plimsoll.agent.v1.Settings
+	(*Marks)(nil),          // 44: plimsoll.agent.v1.Marks
+	(*Reading)(nil),        // 45: plimsoll.agent.v1.Reading
 }
 var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	2,  // 0: plimsoll.agent.v1.ReplicaFrame.hello:type_name -> plimsoll.agent.v1.Hello
@@ -4517,27 +4825,30 @@ var file_plimsoll_agent_v1_agent_proto_depIdxs = []int32{
 	12, // 50: plimsoll.agent.v1.Recorded.placed:type_name -> plimsoll.agent.v1.Placed
 	21, // 51: plimsoll.agent.v1.Sandbox.need:type_name -> plimsoll.agent.v1.Need
 	23, // 52: plimsoll.agent.v1.Sandbox.holds:type_name -> plimsoll.agent.v1.Dimension
-	38, // 53: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
-	39, // 54: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
+	41, // 53: plimsoll.agent.v1.View.limits:type_name -> plimsoll.agent.v1.Limit
+	42, // 54: plimsoll.agent.v1.View.standing:type_name -> plimsoll.agent.v1.Standing
 	33, // 55: plimsoll.agent.v1.View.sandboxes:type_name -> plimsoll.agent.v1.Sandbox
-	40, // 56: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
-	42, // 57: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
-	36, // 58: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
-	37, // 59: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
+	43, // 56: plimsoll.agent.v1.View.settings:type_name -> plimsoll.agent.v1.Settings
+	45, // 57: plimsoll.agent.v1.View.reading:type_name -> plimsoll.agent.v1.Reading
+	39, // 58: plimsoll.agent.v1.View.waived:type_name -> plimsoll.agent.v1.Waived
+	40, // 59: plimsoll.agent.v1.View.bypass:type_name -> plimsoll.agent.v1.Bypass
 	31, // 60: plimsoll.agent.v1.View.out_of_gate:type_name -> plimsoll.agent.v1.Stray
-	35, // 61: plimsoll.agent.v1.View.evictions:type_name -> plimsoll.agent.v1.Eviction
-	13, // 62: plimsoll.agent.v1.Eviction.identity:type_name -> plimsoll.agent.v1.Identity
-	21, // 63: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
-	24, // 64: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
-	23, // 65: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
-	41, // 66: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
-	0,  // 67: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
-	1,  // 68: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
-	68, // [68:69] is the sub-list for method output_type
-	67, // [67:68] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	38, // 61: plimsoll.agent.v1.View.evictions:type_name -> plimsoll.agent.v1.Eviction
+	35, // 62: plimsoll.agent.v1.View.tally:type_name -> plimsoll.agent.v1.Tally
+	36, // 63: plimsoll.agent.v1.Tally.refused:type_name -> plimsoll.agent.v1.Refused
+	37, // 64: plimsoll.agent.v1.Tally.mean:type_name -> plimsoll.agent.v1.Load
+	13, // 65: plimsoll.agent.v1.Eviction.identity:type_name -> plimsoll.agent.v1.Identity
+	21, // 66: plimsoll.agent.v1.Standing.need:type_name -> plimsoll.agent.v1.Need
+	24, // 67: plimsoll.agent.v1.Settings.labels:type_name -> plimsoll.agent.v1.Label
+	23, // 68: plimsoll.agent.v1.Settings.dimensions:type_name -> plimsoll.agent.v1.Dimension
+	44, // 69: plimsoll.agent.v1.Settings.marks:type_name -> plimsoll.agent.v1.Marks
+	0,  // 70: plimsoll.agent.v1.AgentService.Stream:input_type -> plimsoll.agent.v1.ReplicaFrame
+	1,  // 71: plimsoll.agent.v1.AgentService.Stream:output_type -> plimsoll.agent.v1.AgentFrame
+	71, // [71:72] is the sub-list for method output_type
+	70, // [70:71] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_plimsoll_agent_v1_agent_proto_init() }
@@ -4570,7 +4881,7 @@ func file_plimsoll_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plimsoll_agent_v1_agent_proto_rawDesc), len(file_plimsoll_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   43,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
