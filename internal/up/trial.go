@@ -188,7 +188,13 @@ func (t *Trial) budget() (gate.Bytes, error) {
 	return share, nil
 }
 
-const leastBudget = 64 * gate.MiB
+// What an agent of the trial has at least, and what it never promises of that: as much as lasts
+// from one sample to the next.
+const (
+	leastBudget   = 256 * gate.MiB
+	leastHeadroom = 128 * gate.MiB
+	mostHeadroom  = 256 * gate.MiB
+)
 
 // environment is ours, but for what each of them has of its own.
 func (t *Trial) environment(own ...string) []string {
@@ -270,7 +276,7 @@ func (t *Trial) startAgent(ctx context.Context, n int) error {
 		}
 	}
 	t.agents = append(t.agents, m)
-	headroom := min(gate.FromMiB((t.share / 8).CeilMiB()), 256*gate.MiB)
+	headroom := min(max(gate.FromMiB((t.share/8).CeilMiB()), leastHeadroom), mostHeadroom)
 	return t.start(m, "agent", "PLIMSOLL_HOST_ID="+m.name, fmt.Sprintf("PLIMSOLL_HOST_BUDGET=%dMiB", t.share.FloorMiB()),
 		fmt.Sprintf("PLIMSOLL_HOST_HEADROOM=%dMiB", headroom.FloorMiB()), "PLIMSOLL_AGENT_LISTEN=127.0.0.1:0",
 		"PLIMSOLL_AGENT_REPLICAS="+strings.Join(t.urls(), ","), "PLIMSOLL_AGENT_JOIN_TOKEN_FILE="+file)
