@@ -87,8 +87,9 @@ func (t *Table) Outstanding() int { return len(t.charges) - len(t.idle) }
 func (h *host) count(c *charge, sign int64) {
 	h.pending += sign * c.need
 	h.pendingCPU += sign * c.cpu
-	for i := range h.dims {
-		h.dims[i].pending += sign * takes(c.dims, h.dims[i].name)
+	dims := h.dims()
+	for i := range dims {
+		dims[i].pending += sign * takes(c.dims, dims[i].name)
 	}
 }
 
@@ -114,8 +115,8 @@ func (t *Table) recountDims(i int32) {
 		if !c.open || c.host != (Ref{index: i, gen: h.gen}) {
 			continue
 		}
-		for d := range h.dims {
-			h.dims[d].pending += takes(c.dims, h.dims[d].name)
+		for d, dims := 0, h.dims(); d < len(dims); d++ {
+			dims[d].pending += takes(c.dims, dims[d].name)
 		}
 	}
 }

@@ -47,44 +47,45 @@ func newGroup(mode gate.Mode, own bool, labels []gate.Label, mixed bool, buckets
 
 // join puts a host that is in no heap into the group of its mode, labels and share.
 func (t *Table) join(i int32, labels []gate.Label) {
-	h, s := &t.hosts[i], &t.spots[i]
-	if s.group != none && t.groups[s.group].holds(h) && slices.Equal(h.labels, labels) {
+	s, l := &t.spots[i], &t.rests[i]
+	if s.group != none && t.holds(t.groups[s.group], i) && slices.Equal(l.labels, labels) {
 		return
 	}
-	h.labels = sortedLabels(labels)
+	l.labels = sortedLabels(labels)
 	t.enter(i)
 }
 
 // enter puts a host that is in no heap into the group that holds it.
 func (t *Table) enter(i int32) {
-	h, s := &t.hosts[i], &t.spots[i]
-	s.group = t.groupFor(h)
+	s := &t.spots[i]
+	s.group = t.groupFor(i)
 	if g := t.groups[s.group]; !g.mixed {
-		h.labels = g.labels
+		t.rests[i].labels = g.labels
 	}
 }
 
 // rejoin is join for a host whose side has changed; one that was never heard is in no group.
 func (t *Table) rejoin(i int32) {
 	if t.spots[i].group != none {
-		t.join(i, t.hosts[i].labels)
+		t.join(i, t.rests[i].labels)
 		t.reindex(i)
 	}
 }
 
 // holds says whether a group is of a host's kind, but for labels.
-func (g *group) holds(h *host) bool {
-	return g.mode == h.mode && g.own == h.own && (g.mixed || g.stocks(h))
+func (t *Table) holds(g *group, i int32) bool {
+	h := &t.hosts[i]
+	return g.mode == h.mode && g.own == t.rests[i].own && (g.mixed || g.stocks(h))
 }
 
 // stocks says whether a host has something left of just the group's dimensions.
 func (g *group) stocks(h *host) bool {
-	n := 0
-	for i := range h.dims {
-		if !h.dims[i].stocked() {
+	n, dims := 0, h.dims()
+	for i := range dims {
+		if !dims[i].stocked() {
 			continue
 		}
-		if n >= len(g.stock) || g.stock[n] != h.dims[i].name {
+		if n >= len(g.stock) || g.stock[n] != dims[i].name {
 			return false
 		}
 		n++
@@ -96,22 +97,23 @@ func (g *group) stocks(h *host) bool {
 func (d *dim) stocked() bool { return d.name != gate.SandboxDim && d.free > d.pending }
 
 func (h *host) stock() (names []string) {
-	for i := range h.dims {
-		if h.dims[i].stocked() {
-			names = append(names, h.dims[i].name)
+	dims := h.dims()
+	for i := range dims {
+		if dims[i].stocked() {
+			names = append(names, dims[i].name)
 		}
 	}
 	return names
 }
 
-func (t *Table) groupFor(h *host) int32 {
-	mixed := none
+func (t *Table) groupFor(h int32) int32 {
+	mixed, l := none, &t.rests[h]
 	for i, g := range t.groups {
 		switch {
-		case !g.holds(h):
+		case !t.holds(g, h):
 		case g.mixed:
 			mixed = int32(i)
-		case slices.Equal(g.labels, h.labels):
+		case slices.Equal(g.labels, l.labels):
 			return int32(i)
 		}
 	}
@@ -119,9 +121,9 @@ func (t *Table) groupFor(h *host) int32 {
 	if full && mixed != none {
 		return mixed
 	}
-	g := newGroup(h.mode, h.own, h.labels, full, t.opts.Buckets)
+	g := newGroup(t.hosts[h].mode, l.own, l.labels, full, t.opts.Buckets)
 	if !full {
-		g.stock = h.stock()
+		g.stock = t.hosts[h].stock()
 	}
 	at := int32(len(t.groups))
 	t.groups = append(t.groups, g)
@@ -140,8 +142,9 @@ func clampMiB(n int64) int32 { return int32(min(max(n, -1), mostMiB)) }
 // indexed is the room as the index has it: a host without a slot has none for anybody, since
 // every ask takes one.
 func (h *host) indexed() int32 {
-	for i := range h.dims {
-		if d := &h.dims[i]; d.name == gate.SandboxDim && d.free <= d.pending {
+	dims := h.dims()
+	for i := range dims {
+		if d := &dims[i]; d.name == gate.SandboxDim && d.free <= d.pending {
 			return -1
 		}
 	}

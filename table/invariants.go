@@ -21,15 +21,15 @@ func (t *Table) checkHosts() error {
 	own := t.share()
 	for i := range t.hosts {
 		h, s := &t.hosts[i], &t.spots[i]
-		if !h.live {
+		if !h.live() {
 			if s.indexed() {
 				return fmt.Errorf("table: forgotten host %d is indexed", i)
 			}
 			continue
 		}
 		counts[h.standing]++
-		if !t.uneven && h.own != own[i] {
-			return fmt.Errorf("table: host %q is own %v, the shares say otherwise", h.id, h.own)
+		if !t.uneven && t.rests[i].own != own[i] {
+			return fmt.Errorf("table: host %q is own %v, the shares say otherwise", h.id, t.rests[i].own)
 		}
 		if j, ok := t.byID[h.id]; !ok || int(j) != i {
 			return fmt.Errorf("table: host %q is not found by its id", h.id)
@@ -51,7 +51,7 @@ func (t *Table) checkHosts() error {
 
 func (t *Table) checkSpot(h *host, s *spot, i int32) error {
 	g := t.groups[s.group]
-	if !g.holds(h) || !g.mixed && !slices.Equal(g.labels, h.labels) {
+	if !t.holds(g, i) || !g.mixed && !slices.Equal(g.labels, t.rests[i].labels) {
 		return fmt.Errorf("table: host %q is in a group of other hosts", h.id)
 	}
 	if b := t.bucketOf(h); s.bucket != b {
@@ -118,13 +118,13 @@ func (g *group) check(remembered peak) (total int, err error) {
 // checkOrder walks the hosts heard: by time, none too old, none left out.
 func (t *Table) checkOrder() error {
 	seen, last := 0, none
-	for i := t.oldest; i != none; i = t.hosts[i].next {
-		h := &t.hosts[i]
-		if h.prev != last || last != none && t.hosts[last].receivedAt > h.receivedAt {
-			return fmt.Errorf("table: host %q is out of the order of receipt", h.id)
+	for i := t.oldest; i != none; i = t.rests[i].next {
+		l := &t.rests[i]
+		if l.prev != last || last != none && t.rests[last].receivedAt > l.receivedAt {
+			return fmt.Errorf("table: host %q is out of the order of receipt", t.hosts[i].id)
 		}
-		if age := t.now - h.receivedAt; age >= t.opts.Silent {
-			return fmt.Errorf("table: host %q is %v old and not silent", h.id, age)
+		if age := t.now - l.receivedAt; age >= t.opts.Silent {
+			return fmt.Errorf("table: host %q is %v old and not silent", t.hosts[i].id, age)
 		}
 		seen, last = seen+1, i
 	}
@@ -153,10 +153,10 @@ func (t *Table) checkCharges() error {
 	}
 	for i := range t.hosts {
 		h, dims := &t.hosts[i], int64(0)
-		for _, d := range h.dims {
+		for _, d := range h.dims() {
 			dims += d.pending
 		}
-		if got, want := (sums{h.pending, h.pendingCPU, dims}), byHost[Ref{int32(i), h.gen}]; h.live && got != want {
+		if got, want := (sums{h.pending, h.pendingCPU, dims}), byHost[Ref{int32(i), h.gen}]; h.live() && got != want {
 			return fmt.Errorf("table: host %q is charged %v, its charges sum to %v", h.id, got, want)
 		}
 	}
@@ -166,7 +166,7 @@ func (t *Table) checkCharges() error {
 // declared sums a charge's amounts of what its host declares.
 func (t *Table) declared(c *charge) (sum int64) {
 	if h := t.at(c.host); h != nil {
-		for _, d := range h.dims {
+		for _, d := range h.dims() {
 			sum += takes(c.dims, d.name)
 		}
 	}
@@ -203,15 +203,15 @@ func (t *Table) checkCohorts() error {
 func (t *Table) checkQuarantine() error {
 	for i := range t.hosts {
 		h, k := &t.hosts[i], t.records[int32(i)]
-		if !h.live && k == nil {
+		if !h.live() && k == nil {
 			continue
 		}
-		want := h.word
+		want := t.rests[i].word
 		if want == Candidate && k != nil && k.out(t.now) {
 			want = Quarantined
 		}
-		if h.standing != want || !h.live {
-			return fmt.Errorf("table: host %q is %v by its word, held against it is %+v, and it stands as %v", h.id, h.word, k, h.standing)
+		if h.standing != want || !h.live() {
+			return fmt.Errorf("table: host %q is %v by its word, held against it is %+v, and it stands as %v", h.id, t.rests[i].word, k, h.standing)
 		}
 		if want == Quarantined && !k.asked && (t.wake > k.until || !slices.Contains(t.waiting, int32(i))) {
 			return fmt.Errorf("table: the quarantine of host %q is over at %v, and nobody looks before %v", h.id, k.until, t.wake)

@@ -308,7 +308,7 @@ type rig struct {
 
 func newRig(t testing.TB, o Options) *rig {
 	r := &rig{t: t, table: New(o), scan: newScan(o)}
-	r.scan.own = func(id string) bool { return r.table.hosts[r.table.byID[id]].own }
+	r.scan.own = func(id string) bool { return r.table.rests[r.table.byID[id]].own }
 	r.scan.trusted = func(id string) bool { c, _ := r.table.Quarantined(id, r.now); return c == Trusted }
 	r.scan.askable = func(id string, o PickOptions) bool {
 		i, ok := r.table.byID[id]

@@ -8,33 +8,33 @@ func (t *Table) Order(id string, ordered Intake) bool {
 	if !known {
 		return false
 	}
-	h := &t.hosts[i]
-	if h.ordered == ordered {
+	l := &t.rests[i]
+	if l.ordered == ordered {
 		return true
 	}
-	h.ordered = ordered
-	switch h.standing {
+	l.ordered = ordered
+	switch t.hosts[i].standing {
 	case Unheard, Silent, Invalid:
 		return true // it is no candidate either way; the next word finds the order
 	}
 	t.unindex(i)
-	t.stand(i, standingOf(h.strictest(), nil))
+	t.stand(i, standingOf(l.strictest(), nil))
 	t.reindex(i)
 	return true
 }
 
 // strictest is the host's own word or the operator's, whichever lets less in.
-func (h *host) strictest() Intake { return max(h.intake, h.ordered) }
+func (l *rest) strictest() Intake { return max(l.intake, l.ordered) }
 
 // Mute takes a host for silent at once, without waiting for its word to age: it cannot be asked
 // now. Its next word makes it heard again.
 func (t *Table) Mute(id string) {
 	i, known := t.byID[id]
-	if !known || !t.hosts[i].heard || t.hosts[i].standing == Silent {
+	if !known || !t.rests[i].heard || t.hosts[i].standing == Silent {
 		return
 	}
 	t.unlink(i)
 	t.unindex(i)
 	t.stand(i, Silent)
-	t.hosts[i].muted = true
+	t.rests[i].muted = true
 }

@@ -139,7 +139,7 @@ func (t *Table) lastResort(q *query) int32 {
 func (t *Table) searchGross(q *query) int32 {
 	best := none
 	for i := range t.hosts {
-		if !t.hosts[i].live || (best != none && t.hosts[i].room() <= t.hosts[best].room()) {
+		if !t.hosts[i].live() || (best != none && t.hosts[i].room() <= t.hosts[best].room()) {
 			continue
 		}
 		if why, _ := t.judge(int32(i), q); why == Candidate {
@@ -174,7 +174,7 @@ func (t *Table) judge(i int32, q *query) (Reason, string) {
 		return h.standing, ""
 	case h.among(q.opts.Exclude):
 		return Excluded, ""
-	case !carries(h.labels, q.ask.Labels):
+	case !carries(t.rests[i].labels, q.ask.Labels):
 		return Labels, ""
 	case h.roomFor(q) < q.need[h.mode]:
 		return NoRoom, ""
@@ -218,8 +218,9 @@ func printOf(id string) (print uint32) {
 
 // hasSlot says whether a host that declares sandbox slots has those that the ask takes.
 func (h *host) hasSlot(q *query) bool {
-	for i := range h.dims {
-		if d := &h.dims[i]; d.name == gate.SandboxDim {
+	dims := h.dims()
+	for i := range dims {
+		if d := &dims[i]; d.name == gate.SandboxDim {
 			return d.left(q) >= takes(q.ask.Dims, gate.SandboxDim)
 		}
 	}
@@ -244,8 +245,9 @@ func (d *dim) left(q *query) int64 {
 // has says whether a host has an amount of a dimension left. One that it does not declare it
 // does not have.
 func (h *host) has(want *gate.Dim, q *query) bool {
-	for i := range h.dims {
-		if d := &h.dims[i]; d.name == want.Name {
+	dims := h.dims()
+	for i := range dims {
+		if d := &dims[i]; d.name == want.Name {
 			return want.N >= 0 && d.left(q) >= want.N
 		}
 	}

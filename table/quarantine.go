@@ -173,13 +173,13 @@ func (t *Table) unask(i int32) {
 // its word is new enough.
 func (t *Table) askable(i int32, q *query) bool {
 	k := t.records[i]
-	return q.lenient && k != nil && !k.asked && t.hosts[i].spokeAt >= q.opts.HeardSince
+	return q.lenient && k != nil && !k.asked && t.rests[i].spokeAt >= q.opts.HeardSince
 }
 
 // restand gives a host the standing that its word and what is held against it make.
 func (t *Table) restand(i int32) {
 	h := &t.hosts[i]
-	standing := h.word
+	standing := t.rests[i].word
 	if k := t.records[i]; standing == Candidate && k != nil && k.out(t.now) {
 		standing = Quarantined
 		t.await(i, k)

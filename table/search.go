@@ -210,7 +210,7 @@ func (t *Table) takes(g *group, i int32, q *query) bool {
 	switch {
 	case h.among(q.opts.Exclude):
 		return false
-	case g.mixed && !carries(h.labels, q.ask.Labels):
+	case g.mixed && !carries(t.rests[i].labels, q.ask.Labels):
 		return false
 	case g.mixed || !q.single:
 		if _, lacks := t.lacks(h, q); lacks {

@@ -29,13 +29,13 @@ func (t *Table) SetReplicas(self string, live []string) {
 	t.self, t.replicas, t.uneven = self, live, false
 	own := t.share()
 	for i := range t.hosts {
-		h := &t.hosts[i]
+		h, l := &t.hosts[i], &t.rests[i]
 		switch {
-		case h.live && own[i] != h.own:
+		case h.live() && own[i] != l.own:
 			t.unindex(int32(i))
-			h.own = own[i]
+			l.own = own[i]
 			t.rejoin(int32(i))
-		case h.live && (h.pending != 0 || h.pendingCPU != 0): // which count as often as replicas are up
+		case h.live() && (h.pending != 0 || h.pendingCPU != 0): // which count as often as replicas are up
 			t.rejoin(int32(i))
 		}
 	}
@@ -59,7 +59,7 @@ func (t *Table) share() []bool {
 	}
 	order := make([]placed, 0, len(t.byID))
 	for i := range t.hosts {
-		if h := &t.hosts[i]; h.live {
+		if h := &t.hosts[i]; h.live() {
 			order = append(order, placed{hash(h.id), int32(i)})
 		}
 	}

@@ -30,7 +30,7 @@ func ownedBy(t *testing.T, hosts int, live []string) map[string]string {
 			t.Fatal(err)
 		}
 		for i := range tb.hosts {
-			if id := tb.hosts[i].id; tb.hosts[i].own {
+			if id := tb.hosts[i].id; tb.rests[i].own {
 				if owner[id] != "" {
 					t.Fatalf("%s is of %s and of %s", id, owner[id], self)
 				}
@@ -75,7 +75,7 @@ func TestNoShare(t *testing.T) {
 	tb := with(t, Options{}, plain("a", gate.GiB), plain("b", gate.GiB))
 	all := func(want bool) {
 		t.Helper()
-		if got := tb.hosts[0].own && tb.hosts[1].own; got != want {
+		if got := tb.rests[0].own && tb.rests[1].own; got != want {
 			t.Errorf("all are own: %v", got)
 		}
 		if err := tb.CheckInvariants(); err != nil {
@@ -105,7 +105,7 @@ func TestNoShare(t *testing.T) {
 
 func (t *Table) countOwn() (n int) {
 	for i := range t.hosts {
-		if t.hosts[i].own {
+		if t.rests[i].own {
 			n++
 		}
 	}
@@ -123,7 +123,7 @@ func TestOwnShareFirst(t *testing.T) {
 	}
 	tb.SetReplicas("r1", []string{"r1", "r2"})
 	for i := range tb.hosts {
-		if tb.hosts[i].own {
+		if tb.rests[i].own {
 			own = append(own, tb.hosts[i].id)
 		} else {
 			other = append(other, tb.hosts[i].id)
@@ -142,10 +142,10 @@ func TestOwnShareFirst(t *testing.T) {
 	} {
 		for i := range tb.hosts {
 			v := plain(tb.hosts[i].id, step.others)
-			if tb.hosts[i].own {
+			if tb.rests[i].own {
 				v.Admittable, v.Free = step.own, step.own
 			}
-			v.Sequence = tb.hosts[i].sequence + 1
+			v.Sequence = tb.rests[i].sequence + 1
 			tb.Observe(&v, 0)
 		}
 		for n := range uint64(50) {

@@ -12,11 +12,11 @@ import (
 func (t *Table) Eligible(host string, a *gate.Ask, now time.Duration) bool {
 	t.advance(now)
 	i, known := t.byID[host]
-	return known && t.mayStand(&t.hosts[i], a)
+	return known && t.mayStand(i, a)
 }
 
-func (t *Table) mayStand(h *host, a *gate.Ask) bool {
-	return h.standing == Candidate && h.couldTake(a)
+func (t *Table) mayStand(i int32, a *gate.Ask) bool {
+	return t.hosts[i].standing == Candidate && t.couldTake(i, a)
 }
 
 // PickStand returns the host that should set memory aside for a waiter whose ask fits nowhere
@@ -30,7 +30,7 @@ func (t *Table) PickStand(a *gate.Ask, prefer string, now time.Duration) (host s
 	best, equals, q := none, 0, query{rand: uint64(now)}
 	for i := range t.hosts {
 		h := &t.hosts[i]
-		if !h.live || h.setAside || !t.mayStand(h, a) {
+		if !h.live() || t.rests[i].setAside || !t.mayStand(int32(i), a) {
 			continue
 		}
 		switch {

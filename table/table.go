@@ -100,6 +100,7 @@ type Table struct {
 	now   time.Duration    // the highest instant seen; never goes back
 	byID  map[string]int32 // host id -> its place in hosts
 	hosts []host
+	rests []rest  // of the same index as hosts: what no pick and no charge reads of each
 	spots []spot  // of the same index as hosts: where each lies in the index
 	spare []int32 // refs of forgotten hosts, to be used again
 
@@ -135,9 +136,10 @@ type Stats struct {
 	Invalid uint64 // they could not be true
 }
 
-// host is one registered host. Its amounts are as its agent said, not net of charges. What a
-// pick and a charge read and write is its first line of the processor's cache, what they tell
-// the second: a fleet's hosts are not in the cache, and the time of a pick is that of reading them.
+// host is what a pick and a charge read and write of a registered host. Its amounts are as its
+// agent said, not net of charges. It is two lines of the processor's cache, of one page, and of
+// a host without dimensions the first alone is read: a fleet's hosts are not in the cache, and
+// the time of a pick is that of reading them.
 type host struct {
 	admittable, free int32  // whole MiB, rounded down
 	cpuFree          int32  // milli
@@ -146,12 +148,16 @@ type host struct {
 	standing         Reason
 	mode             gate.Mode
 	stream           bool
-	own              bool  // of this replica's share
+	declared         uint8 // dimensions, where they are few
 	pending          int64 // Σ needs of this replica's unanswered reserves, MiB
 	pendingCPU       int64
-	dims             []dim
+	id               string // "": the place is free
+	many             *[]dim // all of them, where they are more
+	few              [2]dim
+}
 
-	id     string
+// rest is what else is known of a host.
+type rest struct {
 	labels []gate.Label // sorted; a group's own, or the host's in a mixed group
 	limits []gate.Dim   // of the dimensions, for Feasible
 
@@ -161,20 +167,41 @@ type host struct {
 	maxAsk                gate.Bytes
 	prev, next            int32 // in the order of receivedAt
 
-	live     bool
+	own      bool   // of this replica's share
 	heard    bool   // since this table began
 	word     Reason // the standing by its own word alone, and the operator's
 	intake   Intake // its own word
 	muted    bool   // it cannot be asked now, whatever it said; see Mute
 	ordered  Intake // the operator's, which stands above it
 	setAside bool   // memory, for a waiter
-	_        [8]byte
 }
+
+// live says whether the place is a host's.
+func (h *host) live() bool { return h.id != "" }
 
 // dim is what a host has left of one hard dimension.
 type dim struct {
 	name          string
 	free, pending int64
+}
+
+// dims are a host's hard dimensions, in the order in which it declared them.
+func (h *host) dims() []dim {
+	if h.many != nil {
+		return *h.many
+	}
+	return h.few[:h.declared]
+}
+
+// declare replaces the dimensions by as many new ones, which are still to be filled in.
+func (h *host) declare(n int) {
+	h.few, h.many, h.declared = [2]dim{}, nil, 0
+	if n <= len(h.few) {
+		h.declared = uint8(n)
+		return
+	}
+	many := make([]dim, n)
+	h.many = &many
 }
 
 // Ref names a registered host without its id. It outlives the host harmlessly.
@@ -228,18 +255,21 @@ type Registration struct {
 }
 
 // Register adds a host, or brings up to date one that was not heard yet. A host that is missing
-// from a list of the registry stays: absence is never death.
+// from a list of the registry stays: absence is never death. One without a name is none.
 func (t *Table) Register(r Registration) {
+	if r.Host == "" {
+		return
+	}
 	i, known := t.byID[r.Host]
 	if !known {
 		i = t.add(r.Host)
 	}
-	h := &t.hosts[i]
-	if h.heard {
+	l := &t.rests[i]
+	if l.heard {
 		return
 	}
-	h.mode, h.maxAsk = r.Mode, r.MaxAsk
-	h.labels, h.limits = sortedLabels(r.Labels), append(h.limits[:0], r.Limits...)
+	t.hosts[i].mode, l.maxAsk = r.Mode, r.MaxAsk
+	l.labels, l.limits = sortedLabels(r.Labels), append(l.limits[:0], r.Limits...)
 }
 
 // Forget removes a host for good: it was buried, or unregistered itself.
@@ -255,7 +285,8 @@ func (t *Table) Forget(id string) bool {
 	delete(t.byID, id)
 	t.uneven = true
 	delete(t.records, i)
-	*h = host{gen: h.gen + 1, prev: none, next: none}
+	*h = host{gen: h.gen + 1}
+	t.rests[i] = rest{prev: none, next: none}
 	t.spots[i] = spot{group: none, bucket: none}
 	t.spare = append(t.spare, i)
 	return true
@@ -268,10 +299,12 @@ func (t *Table) add(id string) int32 {
 	} else {
 		i = int32(len(t.hosts))
 		t.hosts = append(t.hosts, host{gen: 1})
+		t.rests = append(t.rests, rest{})
 		t.spots = append(t.spots, spot{group: none, bucket: none})
 	}
 	h := &t.hosts[i]
-	*h = host{id: id, print: printOf(id), gen: h.gen, live: true, own: t.ownsNew(id), standing: Unheard, word: Unheard, prev: none, next: none}
+	*h = host{id: id, print: printOf(id), gen: h.gen, standing: Unheard}
+	t.rests[i] = rest{own: t.ownsNew(id), word: Unheard, prev: none, next: none}
 	t.counts[Unheard]++
 	t.byID[id] = i
 	t.uneven = true

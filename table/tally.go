@@ -94,7 +94,7 @@ func (t *Table) Explain(now time.Duration, a *gate.Ask, o *PickOptions, ids int)
 	}
 	var y Tally
 	for i := range t.hosts {
-		if t.hosts[i].live {
+		if t.hosts[i].live() {
 			t.tell(&y, int32(i), &q, ids)
 		}
 	}
@@ -129,24 +129,24 @@ func (t *Table) tell(y *Tally, i int32, q *query, ids int) {
 // empty table answers false; Len tells that from a refusal.
 func (t *Table) Feasible(a *gate.Ask) bool {
 	for i := range t.hosts {
-		if h := &t.hosts[i]; h.live && h.couldTake(a) {
+		if t.hosts[i].live() && t.couldTake(int32(i), a) {
 			return true
 		}
 	}
 	return false
 }
 
-func (h *host) couldTake(a *gate.Ask) bool {
-	need := a.NeedOn(h.mode)
-	if a.Memory < 0 || need < 0 || need > h.maxAsk || !carries(h.labels, a.Labels) {
+func (t *Table) couldTake(i int32, a *gate.Ask) bool {
+	l, need := &t.rests[i], a.NeedOn(t.hosts[i].mode)
+	if a.Memory < 0 || need < 0 || need > l.maxAsk || !carries(l.labels, a.Labels) {
 		return false
 	}
 	for _, want := range a.Dims {
-		if want.N < 0 || want.N > h.most(want.Name) {
+		if want.N < 0 || want.N > t.most(i, want.Name) {
 			return false
 		}
 	}
-	for _, size := range h.limits {
+	for _, size := range l.limits {
 		if a.Takes(size.Name) > size.N { // of sandbox slots every ask takes one
 			return false
 		}
@@ -155,13 +155,13 @@ func (h *host) couldTake(a *gate.Ask) bool {
 }
 
 // most is the size of a host's dimension; one that is declared without a size has no bound here.
-func (h *host) most(name string) int64 {
-	for _, d := range h.limits {
+func (t *Table) most(i int32, name string) int64 {
+	for _, d := range t.rests[i].limits {
 		if d.Name == name {
 			return d.N
 		}
 	}
-	if slices.ContainsFunc(h.dims, func(d dim) bool { return d.name == name }) {
+	if slices.ContainsFunc(t.hosts[i].dims(), func(d dim) bool { return d.name == name }) {
 		return maxDim
 	}
 	return 0
@@ -175,7 +175,7 @@ func (t *Table) Promising(now time.Duration, a *gate.Ask, o *PickOptions, dst []
 	q, start := t.newQuery(a, o), len(dst)
 	q.lenient = true
 	for i := range t.hosts {
-		if !t.hosts[i].live {
+		if !t.hosts[i].live() {
 			continue
 		}
 		if why, _ := t.judge(int32(i), &q); why == Candidate || why >= NoRoom {

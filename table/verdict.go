@@ -93,19 +93,19 @@ func (t *Table) Observe(v *Verdict, receivedAt time.Duration) (bool, error) {
 	if !known {
 		i = t.add(v.Host)
 	}
-	h := &t.hosts[i]
-	newer := cmp.Or(cmp.Compare(v.Incarnation, h.incarnation), cmp.Compare(v.Sequence, h.sequence))
-	if h.heard && newer <= 0 && !(newer == 0 && h.muted) { // what it says again on a new connection is its newest word
+	l := &t.rests[i]
+	newer := cmp.Or(cmp.Compare(v.Incarnation, l.incarnation), cmp.Compare(v.Sequence, l.sequence))
+	if l.heard && newer <= 0 && !(newer == 0 && l.muted) { // what it says again on a new connection is its newest word
 		if newer == 0 {
-			h.spokeAt = max(h.spokeAt, receivedAt) // it was asked, and has nothing new to say
+			l.spokeAt = max(l.spokeAt, receivedAt) // it was asked, and has nothing new to say
 		}
 		t.stats.Ignored++
 		return false, nil
 	}
-	if v.Incarnation > h.incarnation {
+	if v.Incarnation > l.incarnation {
 		delete(t.records, i) // another life of the agent: it starts anew
 	}
-	h.incarnation, h.sequence = v.Incarnation, v.Sequence
+	l.incarnation, l.sequence = v.Incarnation, v.Sequence
 	err := v.check()
 	if err == nil {
 		t.take(i, v)
@@ -117,7 +117,7 @@ func (t *Table) Observe(v *Verdict, receivedAt time.Duration) (bool, error) {
 	if err == nil {
 		t.join(i, v.Labels)
 	}
-	t.heardFrom(i, receivedAt, standingOf(h.strictest(), err))
+	t.heardFrom(i, receivedAt, standingOf(l.strictest(), err))
 	return err == nil, err
 }
 
@@ -130,20 +130,20 @@ func standingOf(i Intake, invalid error) Reason {
 
 // take copies the amounts, in memory the host already has.
 func (t *Table) take(i int32, v *Verdict) {
-	h := &t.hosts[i]
-	h.intake, h.mode, h.stream, h.setAside = v.Intake, v.Mode, v.StreamRestore, v.Standing
+	h, l := &t.hosts[i], &t.rests[i]
+	l.intake, l.setAside, l.maxAsk = v.Intake, v.Standing, v.MaxAsk
+	l.limits = append(l.limits[:0], v.Limits...)
+	h.mode, h.stream, h.cpuFree = v.Mode, v.StreamRestore, int32(v.CPUFreeMilli)
 	h.admittable, h.free = int32(v.Admittable.FloorMiB()), int32(v.Free.FloorMiB())
-	h.maxAsk, h.cpuFree = v.MaxAsk, int32(v.CPUFreeMilli)
-	h.limits = append(h.limits[:0], v.Limits...)
 	if !h.declares(v.Dims) {
-		h.dims = h.dims[:0]
-		for _, d := range v.Dims {
-			h.dims = append(h.dims, dim{name: t.nameOf(d.Name)})
+		h.declare(len(v.Dims))
+		for k, d := range v.Dims {
+			h.dims()[k].name = t.nameOf(d.Name)
 		}
 		t.recountDims(i)
 	}
 	for k, d := range v.Dims {
-		h.dims[k].free = d.N
+		h.dims()[k].free = d.N
 		t.slotted = t.slotted || d.Name == gate.SandboxDim
 	}
 }
@@ -161,13 +161,13 @@ func (t *Table) nameOf(dim string) string {
 
 // declares says whether a host's dimensions are these, in this order, as they nearly always are.
 func (h *host) declares(dims []gate.Dim) bool {
-	return slices.EqualFunc(h.dims, dims, func(a dim, b gate.Dim) bool { return a.name == b.Name })
+	return slices.EqualFunc(h.dims(), dims, func(a dim, b gate.Dim) bool { return a.name == b.Name })
 }
 
 // heardFrom gives a host its standing and its place in the order of receipt.
 func (t *Table) heardFrom(i int32, at time.Duration, standing Reason) {
-	h := &t.hosts[i]
-	h.heard, h.muted, h.spokeAt = true, false, max(h.spokeAt, at)
+	l := &t.rests[i]
+	l.heard, l.muted, l.spokeAt = true, false, max(l.spokeAt, at)
 	t.stand(i, standing)
 	t.unlink(i)
 	t.link(i, at)
@@ -177,47 +177,47 @@ func (t *Table) heardFrom(i int32, at time.Duration, standing Reason) {
 
 // stand gives a host the standing that its word makes.
 func (t *Table) stand(i int32, word Reason) {
-	t.hosts[i].word = word
+	t.rests[i].word = word
 	t.restand(i)
 }
 
 // link puts a host into the order of receipt, searched from its newest end: words of different
 // streams may reach the owner a little out of order.
 func (t *Table) link(i int32, at time.Duration) {
-	h, after := &t.hosts[i], t.newest
-	for after != none && t.hosts[after].receivedAt > at {
-		after = t.hosts[after].prev
+	l, after := &t.rests[i], t.newest
+	for after != none && t.rests[after].receivedAt > at {
+		after = t.rests[after].prev
 	}
-	h.receivedAt, h.prev, h.next = at, after, t.oldest
+	l.receivedAt, l.prev, l.next = at, after, t.oldest
 	if after != none {
-		h.next = t.hosts[after].next
-		t.hosts[after].next = i
+		l.next = t.rests[after].next
+		t.rests[after].next = i
 	} else {
 		t.oldest = i
 	}
-	if h.next != none {
-		t.hosts[h.next].prev = i
+	if l.next != none {
+		t.rests[l.next].prev = i
 	} else {
 		t.newest = i
 	}
 }
 
 func (t *Table) unlink(i int32) {
-	h := &t.hosts[i]
-	if h.prev == none && h.next == none && t.oldest != i {
+	l := &t.rests[i]
+	if l.prev == none && l.next == none && t.oldest != i {
 		return
 	}
-	if h.prev != none {
-		t.hosts[h.prev].next = h.next
+	if l.prev != none {
+		t.rests[l.prev].next = l.next
 	} else {
-		t.oldest = h.next
+		t.oldest = l.next
 	}
-	if h.next != none {
-		t.hosts[h.next].prev = h.prev
+	if l.next != none {
+		t.rests[l.next].prev = l.prev
 	} else {
-		t.newest = h.prev
+		t.newest = l.prev
 	}
-	h.prev, h.next = none, none
+	l.prev, l.next = none, none
 }
 
 // advance takes the owner's now and lets every host fall silent whose word is too old. What a
@@ -226,7 +226,7 @@ func (t *Table) advance(now time.Duration) {
 	t.now = max(t.now, now)
 	t.trials()
 	t.cohorts.expire(t.now)
-	for t.oldest != none && t.now-t.hosts[t.oldest].receivedAt >= t.opts.Silent {
+	for t.oldest != none && t.now-t.rests[t.oldest].receivedAt >= t.opts.Silent {
 		i := t.oldest
 		t.unlink(i)
 		t.unindex(i)
