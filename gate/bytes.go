@@ -62,7 +62,12 @@ func (b Bytes) Positive() Bytes { return max(b, 0) }
 // Permille returns n thousandths of b, rounded down, saturated.
 func (b Bytes) Permille(n int64) Bytes {
 	if b.small(n) {
-		return Bytes(uint64(b) * uint64(n) / 1000)
+		product := b * Bytes(n)
+		q := product / 1000
+		if q*1000 > product {
+			q--
+		}
+		return q
 	}
 	return b.Scale(n, 1000)
 }
@@ -70,14 +75,14 @@ func (b Bytes) Permille(n int64) Bytes {
 // per1024 is Scale(n, 1024).
 func (b Bytes) per1024(n int64) Bytes {
 	if b.small(n) {
-		return Bytes(uint64(b) * uint64(n) / 1024)
+		return b * Bytes(n) >> 10
 	}
 	return b.Scale(n, 1024)
 }
 
-// small says whether a product of the two needs no 128 bits and no sign, as nearly always: then
-// a constant divides it without a division.
-func (b Bytes) small(n int64) bool { return uint64(b) < 1<<48 && uint64(n) < 1<<15 }
+// small says whether a product of the two needs no 128 bits, as nearly always: then a constant
+// divides it without a division.
+func (b Bytes) small(n int64) bool { return uint64(b+1<<47) < 1<<48 && uint64(n) < 1<<15 }
 
 // Scale returns b × num / den, rounded towards minus infinity, saturated. The product is
 // taken in 128 bits, so nothing is lost on the way. den must be above zero.
@@ -116,17 +121,13 @@ func magnitude(n int64) uint64 {
 
 // FloorMiB returns b in whole MiB, rounded towards minus infinity: what a host may say it has.
 func (b Bytes) FloorMiB() int64 {
-	q := int64(b / MiB)
-	if b%MiB < 0 {
-		q--
-	}
-	return q
+	return int64(b >> 20)
 }
 
 // CeilMiB returns b in whole MiB, rounded up: what an ask must be counted as.
 func (b Bytes) CeilMiB() int64 {
-	q := int64(b / MiB)
-	if b%MiB > 0 {
+	q := int64(b >> 20)
+	if b%MiB != 0 {
 		q++
 	}
 	return q
