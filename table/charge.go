@@ -38,7 +38,7 @@ func (t *Table) Charge(r Ref, a *gate.Ask, cohort Cohort) Charge {
 	}
 	c := &t.charges[i]
 	c.host, c.open, c.cohort = r, true, cohort
-	c.need, c.cpu = a.NeedOn(h.mode).Positive().CeilMiB(), max(a.CPUMilli, 0)
+	c.need, c.cpu = a.ReserveOn(h.mode).Positive().CeilMiB(), max(a.CPUMilli, 0)
 	c.dims = a.Dims
 	c.gen++
 	h.count(c, 1)

@@ -192,49 +192,60 @@ func (t *Table) reindex(i int32) {
 		t.unindex(i)
 		t.enter(i)
 	}
-	k, b := s.group, t.bucketOf(h)
-	g := t.groups[k]
-	if s.bucket == b {
-		s.room = h.indexed()
-		g.heaps[b][s.pos].room = s.room
-		t.fix(g.heaps[b], s.pos)
-	} else {
-		t.unindex(i)
-		s.bucket, s.pos, s.room = b, int32(len(g.heaps[b])), h.indexed()
-		g.heaps[b] = append(g.heaps[b], entry{room: s.room, ref: i})
-		t.up(g.heaps[b], s.pos)
-		if len(t.groups) >= manyGroups {
-			t.levels[side(g.own)].enter(b)
-		}
+	was, now := *s, *s
+	now.bucket, now.room = t.bucketOf(h), h.indexed()
+	switch {
+	case was.bucket != now.bucket:
+		t.lay(i, now)
+		t.lift(was)
+	case was.room != now.room:
+		heap := t.groups[s.group].heaps[s.bucket]
+		s.room, heap[s.pos].room = now.room, now.room
+		t.fix(heap, s.pos, was.room)
+		t.refresh(s.group, s.bucket)
 	}
-	t.refresh(k, b)
 }
 
 func (s *spot) indexed() bool { return s.bucket != none }
 
-// unindex takes a host out of its heap, if it is in one.
-func (t *Table) unindex(i int32) {
-	s := &t.spots[i]
-	if !s.indexed() {
+// lay puts a host into the heap of a spot. Whoever moves is laid there before he is lifted here:
+// then the trees change no further up than both places have in common.
+func (t *Table) lay(i int32, at spot) {
+	g := t.groups[at.group]
+	heap := append(g.heaps[at.bucket], entry{room: at.room, ref: i})
+	t.spots[i] = at
+	t.up(heap, int32(len(heap)-1))
+	g.heaps[at.bucket] = heap
+	if len(t.groups) >= manyGroups {
+		t.levels[side(g.own)].enter(at.bucket)
+	}
+	t.refresh(at.group, at.bucket)
+}
+
+// lift takes what lies in a spot out of its heap, if it is in one.
+func (t *Table) lift(at spot) {
+	if !at.indexed() {
 		return
 	}
-	k, b, pos := s.group, s.bucket, s.pos
-	g := t.groups[k]
-	heap := g.heaps[b]
+	g := t.groups[at.group]
+	heap := g.heaps[at.bucket]
 	last := int32(len(heap) - 1)
 	moved := heap[last]
-	heap = heap[:last]
-	if pos != last {
-		heap[pos] = moved
-		t.spots[moved.ref].pos = pos
-		t.fix(heap, pos)
+	if heap = heap[:last]; at.pos != last {
+		heap[at.pos] = moved
+		t.fix(heap, at.pos, at.room)
 	}
-	g.heaps[b] = shrink(heap)
-	s.bucket = none
+	g.heaps[at.bucket] = shrink(heap)
 	if len(t.groups) >= manyGroups {
-		t.levels[side(g.own)].leave(b)
+		t.levels[side(g.own)].leave(at.bucket)
 	}
-	t.refresh(k, b)
+	t.refresh(at.group, at.bucket)
+}
+
+// unindex takes a host out of its heap, if it is in one.
+func (t *Table) unindex(i int32) {
+	t.lift(t.spots[i])
+	t.spots[i].bucket = none
 }
 
 // shrink gives memory back, so that a fleet that drifts through the buckets leaves none behind.
@@ -267,12 +278,9 @@ func (t *Table) refresh(k, b int32) {
 }
 
 func (g *group) climb(b, most int32) {
-	for i := g.buckets() + b; g.best[i] != most; {
+	for i := g.buckets() + b; i > 0 && g.best[i] != most; i >>= 1 {
 		g.best[i] = most
-		if i >>= 1; i == 0 {
-			return
-		}
-		most = max(g.best[2*i], g.best[2*i+1])
+		most = max(most, g.best[i^1])
 	}
 }
 
@@ -292,13 +300,17 @@ func (g *group) bestBucket(below, need int32) int32 {
 	return g.descend(i, need)
 }
 
-// descend goes from a node with room to its highest bucket that has it.
+// descend goes from a node with room to its highest bucket that has it. No branch of it hangs on
+// the rooms: which way they lead cannot be foretold, and a wrong guess costs more than a step.
 func (g *group) descend(i, need int32) int32 {
 	buckets := g.buckets()
 	for i < buckets {
-		if i = 2*i + 1; g.best[i] < need {
-			i--
+		i *= 2
+		right := i
+		if g.best[i+1] >= need {
+			right++
 		}
+		i = right
 	}
 	return i - buckets
 }
@@ -317,10 +329,12 @@ func (g *group) leftOf(i, need int32) int32 {
 // and a host that comes to the top passes half as many others as with two.
 const arity = 4
 
-// fix restores a heap around one entry whose room changed.
-func (t *Table) fix(heap []entry, pos int32) {
-	if !t.down(heap, pos) {
+// fix restores a heap around one entry, of which the room there was another.
+func (t *Table) fix(heap []entry, pos, was int32) {
+	if heap[pos].room > was {
 		t.up(heap, pos)
+	} else {
+		t.down(heap, pos)
 	}
 }
 
@@ -339,26 +353,26 @@ func (t *Table) up(heap []entry, pos int32) {
 	t.spots[e.ref].pos = pos
 }
 
-func (t *Table) down(heap []entry, pos int32) (moved bool) {
+func (t *Table) down(heap []entry, pos int32) {
 	e, n := heap[pos], int32(len(heap))
 	for {
 		child := arity*pos + 1
 		if child >= n {
 			break
 		}
+		most := heap[child].room
 		for k, end := child+1, min(child+arity, n); k < end; k++ {
-			if heap[k].room > heap[child].room {
-				child = k
+			if room := heap[k].room; room > most {
+				child, most = k, room
 			}
 		}
-		if heap[child].room <= e.room {
+		if most <= e.room {
 			break
 		}
 		heap[pos] = heap[child]
 		t.spots[heap[pos].ref].pos = pos
-		pos, moved = child, true
+		pos = child
 	}
 	heap[pos] = e
 	t.spots[e.ref].pos = pos
-	return moved
 }

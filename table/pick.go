@@ -45,11 +45,11 @@ type query struct {
 	looks   int      // hosts that may still be passed over for it
 }
 
-func (t *Table) newQuery(a *gate.Ask, o *PickOptions) query {
-	return query{
-		ask: a, opts: o, rand: o.Rand, kinds: t.kinds.taking(a), single: single(a),
-		need: [2]int32{gate.WorkingSet: needMiB(a, gate.WorkingSet), gate.Committed: needMiB(a, gate.Committed)},
-	}
+// prepare fills in what the ask is to a table. (It is apart from the literal because a large
+// struct that a function returns is copied.)
+func (t *Table) prepare(q *query) {
+	q.rand, q.kinds, q.single = q.opts.Rand, t.kinds.taking(q.ask), single(q.ask)
+	q.need[gate.WorkingSet], q.need[gate.Committed] = needMiB(q.ask, gate.WorkingSet), needMiB(q.ask, gate.Committed)
 }
 
 // single says whether an ask takes one of each dimension that it names: then who has the memory,
@@ -65,7 +65,7 @@ func single(a *gate.Ask) bool {
 
 // needMiB is gate.Need in whole MiB. What no host can have, and a negative need, fit nowhere.
 func needMiB(a *gate.Ask, m gate.Mode) int32 {
-	n := a.NeedOn(m).CeilMiB()
+	n := a.ReserveOn(m).CeilMiB()
 	if a.Memory < 0 || n < 0 || n > mostMiB {
 		return mostMiB + 1
 	}
@@ -87,7 +87,8 @@ func (q *query) below(n int) int {
 // Explain says why.
 func (t *Table) Pick(now time.Duration, a *gate.Ask, o *PickOptions) (Choice, bool) {
 	t.advance(now)
-	q := t.newQuery(a, o)
+	q := query{ask: a, opts: o}
+	t.prepare(&q)
 	if o.Require != "" {
 		q.lenient = o.Gross
 		return t.pickNamed(o.Require, &q)

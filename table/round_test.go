@@ -60,7 +60,8 @@ func TestHostsWithoutADimensionAreNotInTheWay(t *testing.T) {
 		t.Error("a third of two")
 	}
 	for k, g := range tb.groups { // what a pick would look at
-		if q := tb.newQuery(&a, &PickOptions{}); !q.kinds.has(int32(k)) {
+		q := query{ask: &a, opts: &PickOptions{}}
+		if tb.prepare(&q); !q.kinds.has(int32(k)) {
 			continue
 		}
 		for b, heap := range g.heaps {

@@ -171,11 +171,10 @@ func (t *Table) lying(k, b int32) int {
 // sample returns a host of one heap that takes the ask: by a few random probes, else by a walk.
 func (t *Table) sample(g *group, heap []entry, q *query) int32 {
 	need := q.need[g.mode]
-	probes := min(len(heap)-1, 4)
 	if len(heap) > arity && max(heap[1].room, heap[2].room, heap[3].room, heap[4].room) < need {
-		probes = 0 // the heap's top alone has the memory
+		heap = heap[:1] // the top alone has the memory
 	}
-	for range probes {
+	for range min(len(heap)-1, 4) {
 		e := heap[q.below(len(heap))]
 		if e.room >= need && t.takes(g, e.ref, q) {
 			return e.ref

@@ -78,8 +78,8 @@ func (y *Tally) Map() map[string]int {
 // no id is wanted and the ask is of memory alone it reads a few counters; else all hosts.
 func (t *Table) Explain(now time.Duration, a *gate.Ask, o *PickOptions, ids int) Tally {
 	t.advance(now)
-	q := t.newQuery(a, o)
-	q.lenient = o.Gross
+	q := query{ask: a, opts: o, lenient: o.Gross}
+	t.prepare(&q)
 	if o.Require != "" {
 		var y Tally
 		if i, ok := t.byID[o.Require]; ok {
@@ -172,8 +172,8 @@ func (t *Table) most(i int32, name string) int64 {
 // not have arrived yet.
 func (t *Table) Promising(now time.Duration, a *gate.Ask, o *PickOptions, dst []Choice, n int) []Choice {
 	t.advance(now)
-	q, start := t.newQuery(a, o), len(dst)
-	q.lenient = true
+	q, start := query{ask: a, opts: o, lenient: true}, len(dst)
+	t.prepare(&q)
 	for i := range t.hosts {
 		if !t.hosts[i].live() {
 			continue
