@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,18 +31,7 @@ func TestOneHostOnCommitted(t *testing.T) {
 		a.set("PLIMSOLL_HOST_BUDGET", "1080MiB")
 		a.up()
 	}
-	s.eventually("three hosts to be heard", func() bool {
-		list, err := s.client().Admittable(within(t, 5*time.Second), "small")
-		if err != nil {
-			return false
-		}
-		for _, h := range list.Hosts {
-			if !h.Candidate {
-				return false
-			}
-		}
-		return len(list.Hosts) == 3
-	})
+	s.heard(len(agents))
 	booted := s.fill(agents)
 	if booted["h1"] != 7 || booted["h2"] != 3 || booted["h3"] != 7 {
 		t.Errorf("booted %v", booted)
@@ -79,6 +69,18 @@ func TestOneHostOnCommitted(t *testing.T) {
 		}
 	}
 	s.empty()
+}
+
+// heard waits until so many hosts take what comes.
+func (s *site) heard(hosts int) {
+	s.t.Helper()
+	s.eventually("all hosts to be heard", func() bool {
+		list, err := s.client().Admittable(within(s.t, 5*time.Second), "")
+		if err != nil {
+			return false
+		}
+		return len(list.Hosts) == hosts && !slices.ContainsFunc(list.Hosts, func(h api.Admittable) bool { return !h.Candidate })
+	})
 }
 
 // near allows for what a sample rounds and skews.
