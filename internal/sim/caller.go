@@ -96,7 +96,7 @@ func (c *caller) post(attempt bool) {
 		claim.Present = presentFor
 	}
 	r.awake(r.life, func() {
-		r.drive(admission.Request{Claim: claim, Ask: c.class.ask}, func(a admission.Answer) { c.answered(call, r, a) })
+		r.drive(admission.Request{Claim: claim, Ask: r.taught(c.class.ask)}, func(a admission.Answer) { c.answered(call, r, a) })
 	})
 	f.after(callWithin, func() { c.answered(call, nil, admission.Answer{Kind: admission.No, Code: api.Unavailable}) })
 }
@@ -269,7 +269,7 @@ func (c *caller) heartbeat(id string, then func(pool.Row, ticket.Text)) {
 	if !r.up {
 		return
 	}
-	keep := admission.Request{Claim: pool.Claim{ID: id}, Ask: c.class.ask, Keep: true}
+	keep := admission.Request{Claim: pool.Claim{ID: id}, Ask: r.taught(c.class.ask), Keep: true}
 	r.awake(r.life, func() {
 		r.drive(keep, func(a admission.Answer) {
 			if text, ok := r.mint(a.Row); ok && a.Kind == admission.Yes && then != nil {

@@ -125,7 +125,10 @@ func (f *Fleet) know(cs ...class) {
 	for _, c := range cs {
 		f.classes = append(f.classes, c)
 		for _, m := range []gate.Mode{gate.WorkingSet, gate.Committed} {
-			f.needs[m] = append(f.needs[m], needOf(c.ask, m))
+			for _, learned := range f.plan.lessons(c.ask) {
+				c.ask.Rule.Learned = learned
+				f.needs[m] = append(f.needs[m], needOf(c.ask, m))
+			}
 		}
 	}
 }

@@ -16,6 +16,8 @@ var guards = [invariants + 1][]string{
 		"what a replaced generation held ends with it",
 		"headroom is never promised",
 		"a need is rounded up",
+		"what was learned is reserved, and no part of it",
+		"no more than is configured is reserved, whatever was learned",
 		"what can be promised is rounded down",
 		"a shut host says zero",
 		"a shut valve promises nothing",

@@ -21,6 +21,7 @@ type Plan struct {
 	Active   time.Duration // callers come and faults happen
 	Episodes []Episode     // in the order of their beginnings
 	Without  []int         // numbers of the episodes that are left out
+	Learned  int           // thousandths of its size that a sandbox is learned to need; 0: nothing is learned
 }
 
 // Episode is one fault that lasts.
@@ -120,6 +121,7 @@ func NewPlan(seed uint64, s Size) Plan {
 	p := Plan{
 		Seed: seed, Replicas: cmp.Or(s.Replicas, 1+r.IntN(4)), Hosts: cmp.Or(s.Hosts, 1+r.IntN(6)),
 		Callers: cmp.Or(s.Callers, 10+r.IntN(50)), Active: time.Duration(60+r.IntN(120)) * time.Second,
+		Learned: drawLearned(seed),
 	}
 	for range r.IntN(17) {
 		p.Episodes = append(p.Episodes, p.draw(r))
@@ -174,6 +176,9 @@ func (p Plan) leaves(no int) bool { return slices.Contains(p.Without, no) }
 func (p Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %d replicas, %d hosts, %d callers for %v\n", p.Seed, p.Replicas, p.Hosts, p.Callers, p.Active)
+	if p.Learned > 0 {
+		fmt.Fprintf(&b, "  sandboxes are learned to need %d thousandths of their size, and later twice that\n", p.Learned)
+	}
 	for _, e := range p.Episodes {
 		if !p.leaves(e.No) {
 			fmt.Fprintf(&b, "  fault %d: %s at %.1fs for %.1fs\n", e.No, e.Kind, e.At.Seconds(), e.For.Seconds())
