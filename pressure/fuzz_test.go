@@ -31,7 +31,7 @@ func (d *diary) step(now pressure.Instant, r pressure.Reading) {
 }
 
 func (d *diary) nextDwell(now pressure.Instant) time.Duration {
-	if n := len(d.opens); n > 0 && now < d.opens[n-1]+d.dwell {
+	if n := len(d.opens); n > 0 && now < d.opens[n-1]+15*time.Second {
 		return min(2*d.dwell, 5*time.Minute)
 	}
 	return 15 * time.Second

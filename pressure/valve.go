@@ -128,8 +128,10 @@ func (v *Valve) Shut() Cause { return v.shut }
 func (v *Valve) Dwell() time.Duration { return v.dwell }
 
 // Step takes a reading and says whether the valve moved. It shuts at once and opens only
-// after a whole dwell of calm; shutting again within one dwell of opening doubles the
-// dwell. So noise moves it no more often than once a dwell in the long run.
+// after a whole dwell of calm; shutting again within the first dwell (Marks.Dwell, however
+// long the last calm had to be) of opening doubles it. So noise moves it no more often than
+// once a dwell in the long run, and a full host whose sandboxes jump now and then is not shut
+// for minutes each time.
 func (v *Valve) Step(now Instant, r Reading) (moved bool) {
 	if cause := r.Cause(v.marks); cause != None {
 		return v.Close(now, cause)
@@ -158,7 +160,7 @@ func (v *Valve) Close(now Instant, cause Cause) (moved bool) {
 		v.shut = cause
 		return false
 	}
-	if now-v.opened < v.dwell {
+	if now-v.opened < v.marks.Dwell {
 		v.dwell = min(2*v.dwell, v.marks.MaxDwell)
 	} else {
 		v.dwell = v.marks.Dwell

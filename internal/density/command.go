@@ -37,6 +37,8 @@ drawn from real runs, or from a fitted model of coding agents where no files are
 
 per host is the mean over the seconds from when a host was full for the first time; over
 physical are seconds in which more was resident than the machine has. Nobody is killed for it.
+Of the seconds in which the valve was shut, the last column counts those in which the next
+would have fitted and all was calm again, only not for long enough.
 A batch (--cohorts) starts together as far as it fits, and wholly at a host that is empty, as
 each is again from time to time (--renew). A start takes a second, and a host of 8 cores lets
 16 start at a time; with --all-at-once a batch starts within one second, and sandboxes of it
@@ -134,7 +136,7 @@ func show(c *cobra.Command, r *Result) error {
 func (r *Result) Print(w io.Writer) error {
 	fmt.Fprintf(w, "sandboxes of %d MiB on a host of %d MiB; %s, seed %d\n\n", r.ConfiguredMB, r.HostMB, r.Source, r.Seed)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\tbatch\tper host\tover physical\tof host seconds\tmost resident\tvalve shut\t")
+	fmt.Fprintln(t, "policy\tbatch\tper host\tover physical\tof host seconds\tmost resident\tvalve shut\tfor its dwell alone\t")
 	for _, p := range r.Policies {
 		row(t, p.Policy, "all", p.Figures)
 		for _, by := range p.ByCohort {
@@ -173,7 +175,7 @@ func (l *Lesson) outcome() string {
 }
 
 func row(w io.Writer, policy, batch string, f Figures) {
-	fmt.Fprintf(w, "%s\t%s\t%.1f\t%d s\t%d s\t%d MiB\t%d s\t\n", policy, batch, f.PerHost, f.OverPhysical, f.HostSeconds, f.Most, f.Shut)
+	fmt.Fprintf(w, "%s\t%s\t%.1f\t%d s\t%d s\t%d MiB\t%d s\t%d s\t\n", policy, batch, f.PerHost, f.OverPhysical, f.HostSeconds, f.Most, f.Shut, f.Dwelt)
 }
 
 // progressOn rewrites one line on a terminal; elsewhere it says something now and then.

@@ -37,6 +37,7 @@ type Figures struct {
 	HostSeconds  int64   `json:"host_s"`
 	Most         int64   `json:"most_resident_mb"` // on one host in one second
 	Shut         int64   `json:"shut_s"`           // seconds in which the valve was shut
+	Dwelt        int64   `json:"dwelt_s"`          // of them, those in which only its dwell kept out who would have fitted
 
 	sandboxSeconds, fullSeconds int64 // from when a host was full on
 	allSeconds                  int64 // of sandboxes, full or not
@@ -48,6 +49,7 @@ func (f *Figures) add(o Figures) {
 	f.HostSeconds += o.HostSeconds
 	f.Most = max(f.Most, o.Most)
 	f.Shut += o.Shut
+	f.Dwelt += o.Dwelt
 	f.sandboxSeconds += o.sandboxSeconds
 	f.fullSeconds += o.fullSeconds
 	f.above += o.above
@@ -271,10 +273,20 @@ func (m *machine) count() {
 	}
 	if m.host.Intake() == host.IntakePressure {
 		f.Shut++
+		if m.fitsButForTheDwell() {
+			f.Dwelt++
+		}
 	}
 	f.allSeconds += int64(len(m.lives))
 	if m.full {
 		f.fullSeconds++
 		f.sandboxSeconds += int64(len(m.lives))
 	}
+}
+
+// fitsButForTheDwell says whether the host has room for the next by its own books, and nothing
+// keeps its intake shut any more but that the calm has not lasted long enough.
+func (m *machine) fitsButForTheDwell() bool {
+	v := m.host.View()
+	return gate.Fits(gate.Admittable(v.Account), m.need) && v.Reading.Calm(v.Config.Marks)
 }
