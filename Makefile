@@ -57,6 +57,10 @@ fmt: ## Format the sources
 generate: ## Generate what follows from api/openapi.yaml and proto/
 	go generate ./...
 
+.PHONY: pictures
+pictures: ## Draw docs/pictures anew from what was measured (internal/pictures/data)
+	go test ./internal/pictures -run TestPicturesAreCurrent -update
+
 .PHONY: clean
 clean: ## Remove what was built
 	rm -rf bin dist

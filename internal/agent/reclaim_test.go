@@ -72,6 +72,7 @@ func (r *rig) feed(id string, a gate.Ask) *fed {
 	}
 	c := shell("")
 	c.Argv, c.Detach = []string{"perl", "-e", eater, fifo}, true
+	c.Env = append(c.Env, "MALLOC_MMAP_THRESHOLD_=131072") // so that it gives back what it no longer holds
 	if _, err := r.boot.Run(r.t.Context(), r.reserveFor(id, 1, time.Minute, a), c, io.Discard, io.Discard, nil); err != nil {
 		r.t.Fatal(err)
 	}
