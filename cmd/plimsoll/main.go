@@ -13,7 +13,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/demo"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
-	"github.com/plimsoll-project/plimsoll/internal/sim"
+	"github.com/plimsoll-project/plimsoll/internal/simcmd"
 	"github.com/plimsoll-project/plimsoll/internal/up"
 )
 
@@ -29,7 +29,7 @@ func main() {
 		Version: version,
 		Extra: []*cobra.Command{
 			stoppable(up.Command(version)), stoppable(up.ServerCommand(version)), stoppable(up.AgentCommand(version)), up.StoreCommand(),
-			stoppable(demo.Command(version)), bench.Command(), sim.Command(),
+			stoppable(demo.Command(version)), bench.Command(), simcmd.Command(),
 		},
 	}))
 }

@@ -1,4 +1,6 @@
-package sim
+// Package simcmd is `plimsoll sim` on the command line. It is apart from what it plays, so that a
+// program that plays, as one is built for each mutant, has none of the command line in it.
+package simcmd
 
 import (
 	"encoding/json"
@@ -16,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/plimsoll-project/plimsoll/internal/density"
+	"github.com/plimsoll-project/plimsoll/internal/sim"
 )
 
 // failure is an error with its exit status.
@@ -57,7 +60,7 @@ density plays a host alone, full of sandboxes, and counts how many each policy h
 }
 
 func faultsCommand() *cobra.Command {
-	run := Campaign{}
+	run := sim.Campaign{}
 	c := &cobra.Command{
 		Use:     "faults",
 		Short:   "Play many seeds and look for a violation",
@@ -67,7 +70,7 @@ func faultsCommand() *cobra.Command {
 			if run.Seeds < 1 || run.Jobs < 1 {
 				return mistake("--seeds %d --jobs %d: both must be at least 1", run.Seeds, run.Jobs)
 			}
-			if err := run.Size.check(); err != nil {
+			if err := checkSize(run.Size); err != nil {
 				return err
 			}
 			run.Progress = progressOn(c.ErrOrStderr(), run.Seeds)
@@ -83,7 +86,7 @@ func faultsCommand() *cobra.Command {
 	return c
 }
 
-func sizeFlags(c *cobra.Command, s *Size) {
+func sizeFlags(c *cobra.Command, s *sim.Size) {
 	c.Flags().IntVar(&s.Hosts, "hosts", 0, "hosts; 0: each seed chooses")
 	c.Flags().IntVar(&s.Replicas, "replicas", 0, "replicas; 0: each seed chooses")
 	c.Flags().IntVar(&s.Callers, "callers", 0, "callers; 0: each seed chooses")
@@ -92,14 +95,14 @@ func sizeFlags(c *cobra.Command, s *Size) {
 // The most that one history is asked to hold; beyond it a run would not end within a day.
 const mostHosts, mostReplicas, mostCallers = 10_000, 64, 100_000
 
-func (s Size) check() error {
+func checkSize(s sim.Size) error {
 	if s.Hosts < 0 || s.Hosts > mostHosts || s.Replicas < 0 || s.Replicas > mostReplicas || s.Callers < 0 || s.Callers > mostCallers {
 		return mistake("--hosts %d --replicas %d --callers %d: at most %d, %d and %d", s.Hosts, s.Replicas, s.Callers, mostHosts, mostReplicas, mostCallers)
 	}
 	return nil
 }
 
-func show(c *cobra.Command, s Summary) error {
+func show(c *cobra.Command, s sim.Summary) error {
 	var err error
 	if f := c.Flags().Lookup("output"); f != nil && f.Value.String() == "json" {
 		out := json.NewEncoder(c.OutOrStdout())
@@ -136,7 +139,7 @@ func progressOn(w io.Writer, seeds int) func(int, int64) {
 }
 
 func replayCommand() *cobra.Command {
-	var size Size
+	var size sim.Size
 	var active time.Duration
 	var without []int
 	var quiet bool
@@ -150,10 +153,10 @@ func replayCommand() *cobra.Command {
 			if err != nil {
 				return mistake("%q is no seed: write a whole number", args[0])
 			}
-			if err := size.check(); err != nil {
+			if err := checkSize(size); err != nil {
 				return err
 			}
-			p := NewPlan(seed, size)
+			p := sim.NewPlan(seed, size)
 			p.Without = without
 			if active > 0 {
 				p.Active = active
@@ -168,14 +171,14 @@ func replayCommand() *cobra.Command {
 	return c
 }
 
-func replay(c *cobra.Command, p Plan, quiet bool) error {
+func replay(c *cobra.Command, p sim.Plan, quiet bool) error {
 	out := c.OutOrStdout()
 	story := out
 	if quiet {
 		story = nil
 	}
 	fmt.Fprint(out, p)
-	r := Play(p, story)
+	r := sim.Play(p, story)
 	fmt.Fprintf(out, "%d events, %d admitted, %d refused, %d boots, digest %016x\n", r.Events, r.Admitted, r.Refused, r.Boots, r.Digest)
 	if len(r.Violations) == 0 {
 		return nil
@@ -183,7 +186,7 @@ func replay(c *cobra.Command, p Plan, quiet bool) error {
 	for _, v := range r.Violations {
 		fmt.Fprintln(out, v)
 	}
-	if small, _ := Shrink(p); small.Command() != p.Command() {
+	if small, _ := sim.Shrink(p); small.Command() != p.Command() {
 		fmt.Fprintf(out, "shrunk: %s\n", small.Command())
 	}
 	return ErrViolated

@@ -1,10 +1,12 @@
-package sim
+package simcmd
 
 import (
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/plimsoll-project/plimsoll/internal/sim"
 )
 
 // scenarioCommand is `plimsoll sim scenario`: the same files that the tests play.
@@ -37,7 +39,7 @@ func playScenarios(c *cobra.Command, file string, seed uint64) error {
 	if err != nil {
 		return mistake("read the scenario: %w", err)
 	}
-	all, err := ParseScenarios(file, string(text))
+	all, err := sim.ParseScenarios(file, string(text))
 	if err != nil {
 		return failure{err, 64}
 	}
