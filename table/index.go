@@ -300,17 +300,14 @@ func (g *group) bestBucket(below, need int32) int32 {
 	return g.descend(i, need)
 }
 
-// descend goes from a node with room to its highest bucket that has it. No branch of it hangs on
-// the rooms: which way they lead cannot be foretold, and a wrong guess costs more than a step.
+// descend goes from a node with room to its highest bucket that has it. (Its branches are worth
+// having: without them each step waits for the one before.)
 func (g *group) descend(i, need int32) int32 {
 	buckets := g.buckets()
 	for i < buckets {
-		i *= 2
-		right := i
-		if g.best[i+1] >= need {
-			right++
+		if i = 2*i + 1; g.best[i] < need {
+			i--
 		}
-		i = right
 	}
 	return i - buckets
 }
