@@ -319,7 +319,7 @@ func newRig(t testing.TB, o Options) *rig {
 
 var (
 	zones    = []gate.Label{{Name: "zone", Value: "a"}, {Name: "zone", Value: "b"}, {Name: "gpu", Value: "yes"}}
-	dimNames = []string{"gpus", gate.SandboxDim}
+	dimNames = []string{"disk", "gpus", "hugepages", gate.SandboxDim}
 )
 
 func (r *rig) verdict(p *tape) Verdict {
@@ -340,12 +340,25 @@ func (r *rig) verdict(p *tape) Verdict {
 	case 3:
 		v.Labels = append(v.Labels, zones[2], zones[p.n(2)])
 	case 4, 5:
-		v.Dims = []gate.Dim{{Name: dimNames[p.n(2)], N: int64(p.n(4))}}
+		v.Dims = p.dims(4)
 		if size := int64(p.n(5)); size > 0 {
 			v.Limits = []gate.Dim{{Name: v.Dims[0].Name, N: v.Dims[0].N + size - 1}}
 		}
 	}
 	return v
+}
+
+// dims draws one dimension, or some of all of them: a host with many keeps them elsewhere.
+func (p *tape) dims(below int) []gate.Dim {
+	first := p.n(len(dimNames))
+	dims := []gate.Dim{{Name: dimNames[first], N: int64(p.n(below))}}
+	if p.n(3) > 0 {
+		return dims
+	}
+	for _, name := range dimNames[first+1:] {
+		dims = append(dims, gate.Dim{Name: name, N: int64(p.n(below))})
+	}
+	return dims
 }
 
 func (r *rig) ask(p *tape) (gate.Ask, PickOptions) {
@@ -355,7 +368,7 @@ func (r *rig) ask(p *tape) (gate.Ask, PickOptions) {
 	case 0:
 		a.Labels = zones[:1]
 	case 1:
-		a.Dims = []gate.Dim{{Name: dimNames[p.n(2)], N: int64(p.n(3))}}
+		a.Dims = p.dims(3)
 	case 2:
 		o.Exclude = []string{fmt.Sprintf("h%d", p.n(9)), "h1", "h2"}
 	case 3:
