@@ -17,8 +17,8 @@ type Seen struct {
 	Template  string     `json:"template"`
 	Sequence  int64      `json:"sequence"`  // of the step that changed it last
 	Size      gate.Bytes `json:"size"`      // the largest configured size among them
-	Held      gate.Bytes `json:"held"`      // Σ resident over seconds, in byte-seconds
-	Committed gate.Bytes `json:"committed"` // Σ configured, likewise
+	Held      int64      `json:"held"`      // Σ resident over seconds, in MiB-seconds: bytes would not last a month
+	Committed int64      `json:"committed"` // Σ configured, likewise
 	Runs      learn.Runs `json:"runs"`
 }
 
@@ -100,8 +100,8 @@ func (h *Host) watch(s *Sandbox, resident gate.Bytes) {
 	n = min(n, gapMost)
 	t.Runs.Sampled(resident, n)
 	t.Size, t.Sequence = max(t.Size, s.Ask.Memory), h.sequence
-	t.Held = t.Held.Add(resident.Scale(n, 1))
-	t.Committed = t.Committed.Add(s.Ask.Memory.Scale(n, 1))
+	t.Held += resident.CeilMiB() * n
+	t.Committed += s.Ask.Memory.CeilMiB() * n
 	if h.now-t.written >= writeSamples {
 		h.recordSeen(t)
 	}

@@ -188,11 +188,11 @@ func (s *session) lore(after int64) string {
 	return out.String()
 }
 
-func per(b gate.Bytes, seconds int64) gate.Bytes {
+func per(mib, seconds int64) gate.Bytes {
 	if seconds == 0 {
 		return 0
 	}
-	return b / gate.Bytes(seconds)
+	return gate.FromMiB(mib) / gate.Bytes(seconds)
 }
 
 // sample reads "a:100" as sandbox a seen at 100 MiB, "a:100:5s" as that after 5 s of work in all;

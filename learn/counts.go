@@ -65,6 +65,31 @@ func (c *counts) merge(o counts) {
 	}
 }
 
+// replace takes out was, and adds is.
+func (c *counts) replace(was, is counts) {
+	for bucket, n := range is {
+		c.move(bucket, n-was[bucket])
+	}
+	for bucket, n := range was {
+		if _, still := is[bucket]; !still {
+			c.move(bucket, -n)
+		}
+	}
+}
+
+// move adds to a bucket, or takes out of it.
+func (c *counts) move(bucket int, by int64) {
+	c.add(bucket, by)
+	if by >= 0 {
+		return
+	}
+	if left := (*c)[bucket] + by; left > 0 {
+		(*c)[bucket] = left
+	} else {
+		delete(*c, bucket)
+	}
+}
+
 // since is c without what o has of it already.
 func (c counts) since(o counts) counts {
 	var rest counts

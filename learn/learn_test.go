@@ -165,6 +165,18 @@ func TestMergeHasNoOrder(t *testing.T) {
 	})
 }
 
+// A later word of a host takes the place of an earlier one, whatever the two have in common.
+func TestReplace(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		others, was, is := drawRuns(rt, "others"), drawRuns(rt, "was"), drawRuns(rt, "is")
+		sum := merged(others, was)
+		sum.Replace(was, is)
+		if got, want := encode(t, sum), encode(t, merged(others, is)); got != want {
+			rt.Fatalf("%s, want %s", got, want)
+		}
+	})
+}
+
 // However much is seen, there are a few thousand numbers.
 func TestRunsAreBounded(t *testing.T) {
 	var r learn.Runs

@@ -60,6 +60,14 @@ func (r *Runs) Merge(o *Runs) {
 	r.judged = r.judged.plus(o.judged)
 }
 
+// Replace takes out what it has of was, and adds is: a later word of one host in place of an
+// earlier one that was merged before.
+func (r *Runs) Replace(was, is *Runs) {
+	r.peaks.replace(was.peaks, is.peaks)
+	r.resident.replace(was.resident, is.resident)
+	r.judged = r.judged.plus(is.judged.minus(was.judged))
+}
+
 // N is how many runs ended.
 func (r *Runs) N() int64 { return r.peaks.total() }
 

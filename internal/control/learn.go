@@ -18,7 +18,7 @@ import (
 
 const (
 	learnEvery   = 10 * time.Second
-	wordsAtOnce  = 256 // in one transaction
+	wordsAtOnce  = 32 // in one transaction, so that the store has its writer back soon
 	askLoreWhile = 5 * time.Second
 )
 

@@ -2,10 +2,12 @@
 // the reserve that follows. It is one table of rules for every store: which word counts, what is
 // added up, what is forgotten. What a reserve is, package learn decides.
 //
-//	hosts' words, one for each (host, incarnation, template); a later one replaces it
-//	     │ of a life that is over: added to what is kept of the template, once
-//	     ▼
+//	hosts' words, one for each (host, incarnation, template)
+//	     │ a later one takes the place of an earlier one in the sum; of a life that is over the
+//	     ▼ sum keeps the last one, and the word is forgotten
 //	all of a template, added up → learn.Template.Step → the estimate that replicas hand out
+//
+// So a step reads no more words than it is told: those that they replace.
 //
 // A class has at most MostOfClass templates, because a request may name any: a new one takes the
 // place of the one with the fewest runs, of these the one that ran longest ago. What did not run
@@ -16,6 +18,7 @@ package learned
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -60,25 +63,29 @@ func (w Word) Compare(o Word) int {
 	return cmp.Or(w.ID().compare(o.ID()), cmp.Compare(w.Host, o.Host), cmp.Compare(w.Incarnation, o.Incarnation))
 }
 
-type place struct {
+// Place is what a later word has in common with the one that it replaces.
+type Place struct {
 	ID
 	Life
 }
 
-func (w *Word) place() place { return place{w.ID(), Life{w.Host, w.Incarnation}} }
+// Place is that of a word.
+func (w *Word) Place() Place { return Place{w.ID(), Life{w.Host, w.Incarnation}} }
 
 // Sum is what was seen of a template's runs by many.
 type Sum struct {
 	Size      gate.Bytes `json:"size"`      // the largest configured size
-	Held      gate.Bytes `json:"held"`      // Σ resident over seconds, in byte-seconds
-	Committed gate.Bytes `json:"committed"` // Σ configured, likewise
+	Held      int64      `json:"held"`      // Σ resident over seconds, in MiB-seconds
+	Committed int64      `json:"committed"` // Σ configured, likewise
 	Runs      learn.Runs `json:"runs"`
 }
 
-func (s *Sum) add(size, held, committed gate.Bytes, runs *learn.Runs) {
-	s.Size = max(s.Size, size)
-	s.Held, s.Committed = s.Held.Add(held), s.Committed.Add(committed)
-	s.Runs.Merge(runs)
+// replace takes a word in, in place of an earlier one.
+func (s *Sum) replace(was, is *Word) {
+	s.Size = max(s.Size, is.Size)
+	s.Held += is.Held - was.Held
+	s.Committed += is.Committed - was.Committed
+	s.Runs.Replace(&was.Runs, &is.Runs)
 }
 
 // Known is what replicas need to know of a template.
@@ -88,14 +95,13 @@ type Known struct {
 	Size      gate.Bytes     `json:"size"`  // the largest configured size that ran
 	Prior     gate.Bytes     `json:"prior"` // what the class's own rule reserves of it
 	Mean      gate.Bytes     `json:"mean"`  // resident on average
-	Held      gate.Bytes     `json:"held"`
-	Committed gate.Bytes     `json:"committed"`
+	Held      int64          `json:"held"`  // Σ resident over seconds, in MiB-seconds
+	Committed int64          `json:"committed"`
 	Runs      int64          `json:"runs"` // that ended, ever
 	Estimate  learn.Estimate `json:"estimate"`
 	SteppedAt pool.Time      `json:"stepped_at"`
 	RanAt     pool.Time      `json:"ran_at"` // when something new was seen of it
 	BrokeAt   pool.Time      `json:"broke_at,omitempty"`
-	Behind    bool           `json:"behind,omitempty"` // something is not added up yet
 }
 
 // ID is the template's name.
@@ -103,10 +109,9 @@ func (k *Known) ID() ID { return ID{k.Class, k.Template} }
 
 // Template is all that is kept of one.
 type Template struct {
-	Known  Known          `json:"-"`
-	Former Sum            `json:"former"` // from lives that are over
-	All    Sum            `json:"all"`    // everything, as of the last step
-	State  learn.Template `json:"state"`
+	Known Known          `json:"-"`
+	All   Sum            `json:"all"` // all words, those of lives that are over too
+	State learn.Template `json:"state"`
 }
 
 // Rules are the classes in force: of each what its reserve is until it is learned.
@@ -115,8 +120,7 @@ type Rules map[string]gate.ReserveRule
 // Book is the part of a store that one step needs, and what the step changed.
 type Book struct {
 	Templates map[ID]*Template
-	words     map[place]*Word
-	over      map[place]bool // whose words were added to what is kept
+	words     map[Place]*Word
 
 	Written map[ID]bool // templates to be written
 	Dropped map[ID]bool // templates that are gone with all words of them, before others are written
@@ -127,7 +131,7 @@ type Book struct {
 // NewBook returns one with nothing in it.
 func NewBook() *Book {
 	return &Book{
-		Templates: map[ID]*Template{}, words: map[place]*Word{}, over: map[place]bool{},
+		Templates: map[ID]*Template{}, words: map[Place]*Word{},
 		Written: map[ID]bool{}, Dropped: map[ID]bool{},
 	}
 }
@@ -136,73 +140,76 @@ func NewBook() *Book {
 func (b *Book) Settle() {
 	clear(b.Written)
 	clear(b.Dropped)
-	clear(b.over)
 	b.Said, b.Over = nil, nil
 }
 
-// Load adds a word that the store has, unless the step has a newer one, or is done with it.
-func (b *Book) Load(w *Word) {
-	if b.words[w.place()] == nil && !b.over[w.place()] && !b.Dropped[w.ID()] {
-		b.words[w.place()] = w
+// Load adds a word that the store has.
+func (b *Book) Load(w *Word) { b.words[w.Place()] = w }
+
+// Due are the templates of which Take needs all that is kept: those that are told of, and those
+// that a step is due of.
+func (b *Book) Due(now pool.Time, told []Word) []ID {
+	out := map[ID]bool{}
+	for i := range told {
+		out[told[i].ID()] = b.Templates[told[i].ID()] != nil
 	}
+	for id, t := range b.Templates {
+		out[id] = out[id] || t.Known.due(now)
+	}
+	maps.DeleteFunc(out, func(_ ID, wanted bool) bool { return !wanted })
+	return sorted(out)
 }
 
-// Take takes what hosts said and returns the templates that have to be added up now, so that all
-// words of them must be in the book before Step: those of which something is new, but of what is
-// learned already once in StepEvery, for many hosts have many words. It needs every template, and the words of the
-// hosts that are told of. lives are the incarnations that those hosts are registered under.
-func (b *Book) Take(now pool.Time, lives map[string]int64, rules Rules, told []Word) []ID {
+// Take takes what hosts said, adds it up, and takes every template that is due to now. It needs
+// what is known of every template, all that is kept of those that are due, and of the hosts that
+// are told of every word that the store has. lives are the incarnations that those hosts are
+// registered under.
+func (b *Book) Take(now pool.Time, lives map[string]int64, rules Rules, told []Word) {
 	b.endLives(lives)
+	fresh := map[ID]bool{}
 	for i := range told {
 		w := &told[i]
 		_, class := rules[w.Class]
 		if life, registered := lives[w.Host]; !class || !registered || life != w.Incarnation {
 			continue
 		}
-		if was := b.words[w.place()]; was != nil && was.Sequence >= w.Sequence {
+		was := b.words[w.Place()]
+		if was != nil && was.Sequence >= w.Sequence {
 			continue
 		}
-		t := b.template(w.ID())
-		t.Known.RanAt, t.Known.Behind = now, true
-		b.words[w.place()] = w
-		b.Said = append(b.Said, w)
-		b.Written[w.ID()] = true
-	}
-	fresh := map[ID]bool{}
-	for id, t := range b.Templates {
-		if _, class := rules[id.Class]; class && t.Known.Behind && (!t.Known.Estimate.Learned || t.Known.due(now)) {
-			fresh[id] = true
+		if was == nil {
+			was = &Word{}
 		}
+		t := b.template(w.ID())
+		t.All.replace(was, w)
+		t.Known.RanAt = now
+		b.words[w.Place()] = w
+		b.Said = append(b.Said, w)
+		fresh[w.ID()] = true
 	}
-	b.Said = slices.DeleteFunc(b.Said, func(w *Word) bool { return b.words[w.place()] != w })
-	return sorted(fresh)
+	b.Said = slices.DeleteFunc(b.Said, func(w *Word) bool { return b.words[w.Place()] != w })
+	b.step(now, rules, fresh)
 }
 
-// endLives keeps what was said by hosts that have another life now.
+// endLives forgets the words of hosts that have another life now: the sums keep them.
 func (b *Book) endLives(lives map[string]int64) {
 	for _, at := range b.places() {
 		life, registered := lives[at.Host]
 		if !registered || at.Incarnation == life {
 			continue
 		}
-		w := b.words[at]
-		if t := b.Templates[at.ID]; t != nil {
-			t.Former.add(w.Size, w.Held, w.Committed, &w.Runs)
-			b.Written[at.ID] = true
-		}
+		b.Over = append(b.Over, b.words[at])
 		delete(b.words, at)
-		b.over[at] = true
-		b.Over = append(b.Over, w)
 	}
 }
 
 // places are those of all words, in a fixed order.
-func (b *Book) places() []place {
-	out := make([]place, 0, len(b.words))
+func (b *Book) places() []Place {
+	out := make([]Place, 0, len(b.words))
 	for at := range b.words {
 		out = append(out, at)
 	}
-	slices.SortFunc(out, func(x, y place) int {
+	slices.SortFunc(out, func(x, y Place) int {
 		return cmp.Or(x.ID.compare(y.ID), cmp.Compare(x.Host, y.Host), cmp.Compare(x.Incarnation, y.Incarnation))
 	})
 	return out
@@ -250,12 +257,9 @@ func Due(now pool.Time, known []Known) bool {
 
 func (k *Known) due(now pool.Time) bool { return now >= k.SteppedAt.Add(StepEvery) }
 
-// Step adds up what is fresh, takes every template that is due to now, and forgets what has not
-// run for long. The class of one may have left the configuration: it waits to be forgotten.
-func (b *Book) Step(now pool.Time, rules Rules, fresh []ID) {
-	for _, id := range fresh {
-		b.addUp(id)
-	}
+// step takes what is fresh, and what is due, to now, and forgets what has not run for long. The
+// class of one may have left the configuration: it waits to be forgotten.
+func (b *Book) step(now pool.Time, rules Rules, fresh map[ID]bool) {
 	all := map[ID]bool{}
 	for id := range b.Templates {
 		all[id] = true
@@ -266,21 +270,9 @@ func (b *Book) Step(now pool.Time, rules Rules, fresh []ID) {
 		switch {
 		case now >= t.Known.RanAt.Add(Forgotten):
 			b.drop(id)
-		case ok && (slices.Contains(fresh, id) || t.Known.due(now)):
+		case ok && (fresh[id] || t.Known.due(now)):
 			t.step(now, rule)
 			b.Written[id] = true
-		}
-	}
-}
-
-// addUp sums a template's words up with what is kept of those that are over.
-func (b *Book) addUp(id ID) {
-	t := b.Templates[id]
-	t.All, t.Known.Behind = Sum{}, false
-	t.All.add(t.Former.Size, t.Former.Held, t.Former.Committed, &t.Former.Runs)
-	for at, w := range b.words { // the order does not matter
-		if at.ID == id {
-			t.All.add(w.Size, w.Held, w.Committed, &w.Runs)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func loreOf(l *host.Lore) *agentv1.Lore {
 		}
 		out.Seen = append(out.Seen, &agentv1.Seen{
 			Class: s.Class, Template: s.Template, Sequence: s.Sequence, SizeBytes: int64(s.Size),
-			HeldByteS: int64(s.Held), CommittedByteS: int64(s.Committed), Runs: runs,
+			HeldMibS: s.Held, CommittedMibS: s.Committed, Runs: runs,
 		})
 	}
 	return out
@@ -32,7 +32,7 @@ func loreFrom(l *agentv1.Lore) (host.Lore, error) {
 	for _, s := range l.GetSeen() {
 		in := host.Seen{
 			Class: s.GetClass(), Template: s.GetTemplate(), Sequence: s.GetSequence(), Size: gate.Bytes(s.GetSizeBytes()),
-			Held: gate.Bytes(s.GetHeldByteS()), Committed: gate.Bytes(s.GetCommittedByteS()),
+			Held: s.GetHeldMibS(), Committed: s.GetCommittedMibS(),
 		}
 		if err := json.Unmarshal(s.GetRuns(), &in.Runs); err != nil {
 			return host.Lore{}, fmt.Errorf("what host says of the runs of template %q: %w", short(in.Template), err)

@@ -24,8 +24,7 @@ func (m *Memory) Learn(_ context.Context, rules learned.Rules, told []learned.Wo
 			lives[h.ID] = h.Incarnation
 		}
 	}
-	fresh := m.lore.Take(m.model.Now(), lives, rules, told)
-	m.lore.Step(m.model.Now(), rules, fresh)
+	m.lore.Take(m.model.Now(), lives, rules, told)
 	m.lore.Settle()
 	return nil
 }
@@ -43,7 +42,7 @@ var lessons = learned.Rules{"small": gate.DefaultReserveRule(), "large": {Permil
 func word(at string, incarnation, sequence int64, class, template string, runs int, peak gate.Bytes) learned.Word {
 	w := learned.Word{Host: at, Incarnation: incarnation, Seen: host.Seen{
 		Class: class, Template: template, Sequence: sequence, Size: 4 * gate.GiB,
-		Held: gate.Bytes(runs) * peak, Committed: gate.Bytes(runs) * 4 * gate.GiB,
+		Held: int64(runs) * peak.CeilMiB(), Committed: int64(runs) * 4 << 10,
 	}}
 	for range runs {
 		w.Runs.Ended(peak, 0)

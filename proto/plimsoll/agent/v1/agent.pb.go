@@ -1099,16 +1099,16 @@ func (x *Lore) GetMore() bool {
 }
 
 type Seen struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Class          string                 `protobuf:"bytes,1,opt,name=class,proto3" json:"class,omitempty"`
-	Template       string                 `protobuf:"bytes,2,opt,name=template,proto3" json:"template,omitempty"`
-	Sequence       int64                  `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	SizeBytes      int64                  `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	HeldByteS      int64                  `protobuf:"varint,5,opt,name=held_byte_s,json=heldByteS,proto3" json:"held_byte_s,omitempty"`
-	CommittedByteS int64                  `protobuf:"varint,6,opt,name=committed_byte_s,json=committedByteS,proto3" json:"committed_byte_s,omitempty"`
-	Runs           []byte                 `protobuf:"bytes,7,opt,name=runs,proto3" json:"runs,omitempty"` // JSON, as the agent keeps them
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Class         string                 `protobuf:"bytes,1,opt,name=class,proto3" json:"class,omitempty"`
+	Template      string                 `protobuf:"bytes,2,opt,name=template,proto3" json:"template,omitempty"`
+	Sequence      int64                  `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	SizeBytes     int64                  `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	HeldMibS      int64                  `protobuf:"varint,5,opt,name=held_mib_s,json=heldMibS,proto3" json:"held_mib_s,omitempty"`
+	CommittedMibS int64                  `protobuf:"varint,6,opt,name=committed_mib_s,json=committedMibS,proto3" json:"committed_mib_s,omitempty"`
+	Runs          []byte                 `protobuf:"bytes,7,opt,name=runs,proto3" json:"runs,omitempty"` // JSON, as the agent keeps them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Seen) Reset() {
@@ -1169,16 +1169,16 @@ func (x *Seen) GetSizeBytes() int64 {
 	return 0
 }
 
-func (x *Seen) GetHeldByteS() int64 {
+func (x *Seen) GetHeldMibS() int64 {
 	if x != nil {
-		return x.HeldByteS
+		return x.HeldMibS
 	}
 	return 0
 }
 
-func (x *Seen) GetCommittedByteS() int64 {
+func (x *Seen) GetCommittedMibS() int64 {
 	if x != nil {
-		return x.CommittedByteS
+		return x.CommittedMibS
 	}
 	return 0
 }
@@ -4391,15 +4391,16 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x04Lore\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x03R\vincarnation\x12+\n" +
 	"\x04seen\x18\x02 \x03(\v2\x17.plimsoll.agent.v1.SeenR\x04seen\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\xd1\x01\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\xcd\x01\n" +
 	"\x04Seen\x12\x14\n" +
 	"\x05class\x18\x01 \x01(\tR\x05class\x12\x1a\n" +
 	"\btemplate\x18\x02 \x01(\tR\btemplate\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x03R\bsequence\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12\x1e\n" +
-	"\vheld_byte_s\x18\x05 \x01(\x03R\theldByteS\x12(\n" +
-	"\x10committed_byte_s\x18\x06 \x01(\x03R\x0ecommittedByteS\x12\x12\n" +
+	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12\x1c\n" +
+	"\n" +
+	"held_mib_s\x18\x05 \x01(\x03R\bheldMibS\x12&\n" +
+	"\x0fcommitted_mib_s\x18\x06 \x01(\x03R\rcommittedMibS\x12\x12\n" +
 	"\x04runs\x18\a \x01(\fR\x04runs\"\x8b\x02\n" +
 	"\x06Placed\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x1a\n" +

@@ -1,0 +1,9 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/plimsoll-project/plimsoll/internal/store/storetest"
+)
+
+func BenchmarkLearn(b *testing.B) { storetest.BenchLearn(b, fresh) }

@@ -1,1 +1,0 @@
-SELECT known, document FROM templates ORDER BY class, template
