@@ -203,18 +203,22 @@ func (h *Host) watchGrowth() {
 // growth is the rise a second, under the binding limit, that no charge covers. A boot that
 // no sample has seen yet grows as other use, within what it is charged.
 func (h *Host) growth() gate.Bytes {
-	var booting gate.Bytes
-	for _, s := range h.sandboxes {
-		if s.Usage.Resident == 0 {
-			booting = booting.Add(s.unresident)
-		}
-	}
 	for i := range h.meter.growth {
-		if t := &h.meter.growth[i]; t.of == h.meter.binding {
-			return t.perSecond(h.now, booting)
+		if t := &h.meter.growth[i]; t.of == h.meter.binding && t.perSecond(h.now, 0) > 0 {
+			return t.perSecond(h.now, h.unseen())
 		}
 	}
 	return 0
+}
+
+// unseen is what boots that no sample has seen yet may grow by.
+func (h *Host) unseen() (sum gate.Bytes) {
+	for _, s := range h.sandboxes {
+		if s.Usage.Resident == 0 {
+			sum = sum.Add(s.unresident)
+		}
+	}
+	return sum
 }
 
 // account is what the load line is drawn from.

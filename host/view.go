@@ -67,6 +67,7 @@ func (h *Host) View() View {
 	if h.ramp.on {
 		v.RampLeft, v.RampNext = h.rampLeft(), h.rampDue()
 	}
+	v.Sandboxes, v.Charges = make([]Sandbox, 0, len(h.sandboxes)), make([]gate.Bytes, 0, len(h.sandboxes))
 	for _, s := range h.sandboxes {
 		v.Sandboxes = append(v.Sandboxes, *s)
 		v.Committed = v.Committed.Add(s.Ask.Memory)
@@ -78,6 +79,14 @@ func (h *Host) View() View {
 		v.Charges = append(v.Charges, h.Charge(&v.Sandboxes[i]))
 	}
 	return v
+}
+
+// Charged adds the sandboxes that are charged here to a list, in no order.
+func (h *Host) Charged(to []Sandbox) []Sandbox {
+	for _, s := range h.sandboxes {
+		to = append(to, *s)
+	}
+	return to
 }
 
 // Sandbox returns a sandbox that is charged here.

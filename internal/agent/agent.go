@@ -190,7 +190,9 @@ const batchMax = 256
 
 // batch steps the host through everything that has come in, writes, then answers.
 func (a *Agent) batch(first request) {
-	runtime.Gosched() // what is about to come in shares the write
+	if mustLast(first.event) {
+		runtime.Gosched() // what is about to come in shares the write
+	}
 	batch := []request{first}
 	for len(batch) < batchMax && len(a.inbox) > 0 {
 		batch = append(batch, <-a.inbox)

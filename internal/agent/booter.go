@@ -412,11 +412,9 @@ func (b *booter) strays(known []host.Sandbox) ([]driver.Stray, error) {
 	if b.agent.cfg.Driver == nil {
 		return nil, nil
 	}
-	ids := map[string]bool{}
-	for _, s := range known {
-		ids[s.ID] = true
-	}
-	return b.agent.cfg.Driver.Sweep(func(id string) bool { return ids[id] })
+	return b.agent.cfg.Driver.Sweep(func(id string) bool { // few are asked for: the driver knows its own
+		return slices.ContainsFunc(known, func(s host.Sandbox) bool { return s.ID == id })
+	})
 }
 
 // detach lets every sandbox go on without this agent.

@@ -180,7 +180,7 @@ func TestTheMachineVanishes(t *testing.T) {
 	r.discover(root)
 	r.start()
 	text := r.reserve("a", 1)
-	os.Remove(filepath.Join(proc, "meminfo"))
+	write("meminfo", "")
 	r.eventually("nothing to be admittable", func() bool { return r.view().Verdict.Admittable == 0 })
 	if a, err := r.tryReserve("b", 1, time.Minute, ask()); err != nil || a.Denial != host.NoRoom {
 		t.Errorf("promised unmeasured: %v %v", a.Denial, err)

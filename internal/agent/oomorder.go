@@ -3,9 +3,11 @@ package agent
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/driver"
+	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 )
 
 // killOrder tells the kernel in which order this host would have its sandboxes go, whether
@@ -14,6 +16,7 @@ import (
 // sandbox far back in the order may still go before a small one at its head.
 type killOrder struct {
 	agent    *Agent
+	machine  *hostmem.Machine
 	said     map[host.Ref]int // placement -> its score
 	unable   bool             // it was said that a score cannot be lowered here
 	counted  bool             // the kernel's kills, in this life
@@ -45,17 +48,18 @@ func (o *killOrder) tell(ctx context.Context) {
 		return
 	}
 	said := make(map[host.Ref]int, len(first))
+	table := driver.Table(sync.OnceValues(o.machine.Processes))
 	for i, ref := range first {
 		said[ref] = scoreAt(i, len(first))
 		if was, ok := o.said[ref]; !ok || was != said[ref] {
-			o.set(ref, said[ref])
+			o.set(ref, said[ref], table)
 		}
 	}
 	o.said = said
 }
 
-func (o *killOrder) set(ref host.Ref, score int) {
-	err := o.agent.booter.score(ref, score)
+func (o *killOrder) set(ref host.Ref, score int, table driver.Table) {
+	err := o.agent.booter.score(ref, score, table)
 	switch {
 	case err == nil:
 	case errors.Is(err, driver.ErrNotLowered):
@@ -69,14 +73,14 @@ func (o *killOrder) set(ref host.Ref, score int) {
 }
 
 // score sets it for all processes of a sandbox.
-func (b *booter) score(ref host.Ref, score int) error {
+func (b *booter) score(ref host.Ref, score int, table driver.Table) error {
 	b.mu.Lock()
 	t := b.tracked[ref]
 	b.mu.Unlock()
 	if t == nil {
 		return nil
 	}
-	return t.process.SetOOMScoreAdj(score)
+	return t.process.SetOOMScoreAdj(score, t.cgroup, table)
 }
 
 // count tells the host of the kernel's kills: what happened before the first look of this life
@@ -85,7 +89,7 @@ func (o *killOrder) count(ctx context.Context) {
 	if o.agent.cfg.Driver == nil {
 		return
 	}
-	n, ok, err := o.agent.cfg.Machine.Kills(o.agent.cfg.Driver.Parent())
+	n, ok, err := o.machine.Kills(o.agent.cfg.Driver.Parent())
 	if err != nil {
 		o.agent.cfg.Log.Error("the kernel's kills are not known", "err", err)
 	}

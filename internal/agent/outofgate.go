@@ -145,6 +145,9 @@ func (o *outside) find(now time.Time, known []host.Sandbox) ([]Found, error) {
 	for _, s := range lost {
 		all = append(all, Found{Stray: s})
 	}
+	if len(o.observed) == 0 {
+		return all, nil
+	}
 	is := trackedOf(known)
 	for _, f := range o.observed {
 		if !is(f.Where, f.PIDs) { // tracked meanwhile

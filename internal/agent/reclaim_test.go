@@ -176,8 +176,10 @@ func (r *rig) watchLine(mark gate.Bytes) func() time.Duration {
 	})
 	return func() time.Duration {
 		r.t.Helper()
-		cancel()
+		patience := time.AfterFunc(2*time.Second, cancel) // whoever calls may have seen more than it has
 		over.Wait()
+		patience.Stop()
+		cancel()
 		if shut.IsZero() {
 			r.t.Error("the intake stayed open")
 		}

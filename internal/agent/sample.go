@@ -24,7 +24,8 @@ type sampler struct {
 	machine *hostmem.Machine             // which holds the sandboxes' files open
 	table   *hostmem.Processes
 	tableAt time.Time
-	base    gate.Bytes // what the cgroup of all sandboxes held at the last full sample
+	known   []host.Sandbox // as of the last full sample; its memory is used again
+	base    gate.Bytes     // what the cgroup of all sandboxes held at the last full sample
 	order   killOrder
 }
 
@@ -39,6 +40,7 @@ func newSampler(a *Agent) *sampler {
 	}
 	if a.cfg.Measure == nil {
 		s.machine = a.cfg.Machine.Keep()
+		s.order.machine = s.machine
 	}
 	return s
 }
@@ -165,12 +167,14 @@ func (s *sampler) measure(ctx context.Context, full bool) (host.Sample, error) {
 	}
 	ev := host.Sample{Budget: s.agent.cfg.Budget, Full: full}
 	if full {
-		view, err := s.agent.View(ctx)
-		if err != nil {
+		known := s.known[:0]
+		s.known = nil // a look that is given up may still come
+		if err := s.agent.Look(ctx, func(h *host.Host) { known = h.Charged(known) }); err != nil {
 			return ev, err
 		}
-		s.outside.look(ctx, time.Now(), view.Sandboxes)
-		ev.Sandboxes = s.residents(view.Sandboxes)
+		s.known = known
+		s.outside.look(ctx, time.Now(), known)
+		ev.Sandboxes = s.residents(known)
 		ev.Dims = s.hugeFree()
 		s.machine.Turn()
 	}
@@ -242,15 +246,16 @@ func (s *sampler) residents(sandboxes []host.Sandbox) []host.Resident {
 	out := make([]host.Resident, 0, len(sandboxes))
 	unseen := map[string]bool{}
 	now := time.Now()
-	for _, b := range sandboxes {
+	for i := range sandboxes {
+		b := &sandboxes[i]
 		if b.Phase != host.Running {
 			continue
 		}
-		r, err := s.resident(&b, now)
+		r, err := s.resident(b, now)
 		switch {
 		case err == nil:
 			out = append(out, host.Resident{
-				ID: b.ID, Bytes: r.Bytes, Swapped: r.Swapped, FileCache: r.FileCache, Dims: s.hugeHeld(&b), CPU: r.CPU,
+				ID: b.ID, Bytes: r.Bytes, Swapped: r.Swapped, FileCache: r.FileCache, Dims: s.hugeHeld(b), CPU: r.CPU,
 			})
 		case !errors.Is(err, fs.ErrNotExist):
 			unseen[b.ID] = true

@@ -41,7 +41,7 @@ type flock struct {
 const (
 	sleepers = `n=0; while [ $n -lt %d ]; do %s </dev/null >/dev/null 2>&1 & echo $!; n=$((n+1)); done; echo; cat >/dev/null; kill -9 0`
 	plain    = `sleep 2147483647`
-	entering = `sh -c 'echo $$ > "$1/cgroup.procs" && exec sleep 2147483647' enter "%s/s$n"`
+	entering = `sh -c 'for d in "$@"; do echo $$ > "$d/cgroup.procs" || exit; done; exec sleep 2147483647' enter%s`
 )
 
 // newFlock starts n processes, each in a cgroup of its own if they are to be grouped.
@@ -52,7 +52,11 @@ func newFlock(machine *hostmem.Machine, n int, grouped bool) (c *flock, err erro
 	}
 	one := plain
 	if grouped {
-		one = fmt.Sprintf(entering, machine.Memory().Dir(c.parent))
+		dirs := ""
+		for _, h := range c.hierarchies() {
+			dirs += fmt.Sprintf(` "%s/s$n"`, h.Dir(c.parent))
+		}
+		one = fmt.Sprintf(entering, dirs)
 		err = c.makeGroups(n)
 	}
 	if err == nil {
@@ -65,18 +69,20 @@ func newFlock(machine *hostmem.Machine, n int, grouped bool) (c *flock, err erro
 	return c, nil
 }
 
-// makeGroups makes a cgroup for each, below one that a driver makes, with what that needs.
+// makeGroups makes a cgroup for each, below one that a driver makes, with what that needs: where
+// memory is counted, and where work is.
 func (c *flock) makeGroups(n int) error {
-	h := c.machine.Memory()
-	if !h.Mounted() {
+	if !c.machine.Memory().Mounted() {
 		return errors.New("there is no memory controller")
 	}
 	if _, err := driver.New(driver.Config{Machine: c.machine, Parent: c.parent}); err != nil {
 		return err
 	}
-	for i := range n {
-		if err := os.Mkdir(h.Dir(c.cgroup(i)), 0o755); err != nil {
-			return fmt.Errorf("make a cgroup: %w: run it as root", err)
+	for _, h := range c.hierarchies() {
+		for i := range n {
+			if err := os.Mkdir(h.Dir(c.cgroup(i)), 0o755); err != nil {
+				return fmt.Errorf("make a cgroup: %w: run it as root", err)
+			}
 		}
 	}
 	return nil
@@ -154,10 +160,12 @@ func removeCgroups(dir string) {
 }
 
 func (c *flock) hierarchies() (all []hostmem.Hierarchy) {
-	for _, h := range [...]hostmem.Hierarchy{c.machine.Memory(), c.machine.Unified()} {
-		if h.Mounted() {
-			all = append(all, h)
-		}
+	memory, unified := c.machine.Memory(), c.machine.Unified()
+	if memory.Mounted() {
+		all = append(all, memory)
+	}
+	if unified.Mounted() && unified != memory {
+		all = append(all, unified)
 	}
 	return all
 }

@@ -104,12 +104,12 @@ func (c *flock) sampled(ctx context.Context, o *SampleOptions) (SampleBy, error)
 	err = c.track(ctx, a, o.Sandboxes)
 	if err == nil {
 		sample, end := a.Sampler()
+		err = c.seen(ctx, a, o.Sandboxes, sample)
 		full := again(o.Samples, func() { sample(ctx, true) })
 		limits := again(10*o.Samples, func() { sample(ctx, false) })
 		r.CPUP50MS, r.CPUP99MS, r.WallMS = full.cpu(50), full.cpu(99), full.wall50()
 		r.LimitsUS = limits.cpu(50) * 1000
 		end()
-		err = c.seen(ctx, a, o.Sandboxes)
 	}
 	cancel()
 	return r, errors.Join(err, parts.Wait())
@@ -160,19 +160,25 @@ func (c *flock) track(ctx context.Context, a *agent.Agent, n int) error {
 	return nil
 }
 
-// seen proves that the samples saw what they were to.
-func (c *flock) seen(ctx context.Context, a *agent.Agent, n int) error {
-	v, err := a.View(ctx)
-	if err != nil {
-		return err
-	}
-	for i := range v.Sandboxes {
-		if v.Sandboxes[i].Usage.Resident > 0 {
-			n--
+// seen proves that samples see what they are to. The kernel adds up what little a cgroup has come
+// to hold every two seconds.
+func (c *flock) seen(ctx context.Context, a *agent.Agent, n int, sample func(context.Context, bool)) error {
+	unseen := n
+	for end := time.Now().Add(10 * time.Second); unseen > 0 && time.Now().Before(end); wait(ctx, 100*time.Millisecond) {
+		sample(ctx, true)
+		v, err := a.View(ctx)
+		if err != nil {
+			return err
+		}
+		unseen = n
+		for i := range v.Sandboxes {
+			if v.Sandboxes[i].Usage.Resident > 0 {
+				unseen--
+			}
 		}
 	}
-	if n > 0 {
-		return fmt.Errorf("bench: %d sandboxes were not measured", n)
+	if unseen > 0 {
+		return fmt.Errorf("bench: %d sandboxes were not measured", unseen)
 	}
 	return nil
 }

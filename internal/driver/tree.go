@@ -20,6 +20,10 @@ func (p *Process) tree() ([]hostmem.Proc, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.treeIn(table), nil
+}
+
+func (p *Process) treeIn(table *hostmem.Processes) []hostmem.Proc {
 	p.mu.Lock()
 	roots := append([]hostmem.Proc{{PID: p.pid, StartTime: p.startTime}}, p.remnants...)
 	p.mu.Unlock()
@@ -36,7 +40,7 @@ func (p *Process) tree() ([]hostmem.Proc, error) {
 			}
 		}
 	}
-	return all, nil
+	return all
 }
 
 // remember keeps the tree as it is before its main process ends, and with it the trace to

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 )
 
 // What a host does to a sandbox that has to go, and tells the kernel of who would go first.
@@ -56,11 +58,14 @@ func (d *Driver) theirs(cgroup string, pid int) (group, error) {
 // ErrNotLowered says that the kernel lets this agent raise an oom_score_adj and not lower it.
 var ErrNotLowered = errors.New("without CAP_SYS_RESOURCE an oom_score_adj can be raised only, never be lowered")
 
-// SetOOMScoreAdj tells the kernel how soon it should choose this sandbox. What its processes
-// start from now on inherits it.
-func (p *Process) SetOOMScoreAdj(adj int) error {
+// Table is the processes of the machine. Whoever has many sandboxes looked through makes it once.
+type Table func() (*hostmem.Processes, error)
+
+// SetOOMScoreAdj tells the kernel how soon it should choose this sandbox, which may be in a cgroup
+// of its booter's. What its processes start from now on inherits it.
+func (p *Process) SetOOMScoreAdj(adj int, cgroup string, table Table) error {
 	var failed error
-	for _, pid := range p.pids() {
+	for _, pid := range p.pids(cgroup, table) {
 		// By name: between list and write the pid may be another's, which then has an odd place in
 		// the kernel's order until it ends, and no more than that.
 		err := put(filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj"), strconv.Itoa(adj))
@@ -75,16 +80,19 @@ func (p *Process) SetOOMScoreAdj(adj int) error {
 	return failed
 }
 
-// pids lists what lives of the sandbox.
-func (p *Process) pids() (pids []int) {
+// pids lists what lives of the sandbox. The table is needed only for one without any cgroup.
+func (p *Process) pids(cgroup string, table Table) (pids []int) {
 	if p.group.path != "" {
 		return p.group.pids()
 	}
-	all, err := p.tree()
+	if g, err := p.driver.theirs(cgroup, p.pid); err == nil {
+		return g.pids()
+	}
+	procs, err := table()
 	if err != nil {
 		return []int{p.pid}
 	}
-	for _, proc := range all {
+	for _, proc := range p.treeIn(procs) {
 		pids = append(pids, proc.PID)
 	}
 	return pids

@@ -16,12 +16,18 @@ type keeper struct {
 	files map[string]*kept // path -> open file
 	round int
 	most  int
+
+	parent string   // whose chain is known
+	chain  []string // it, and what bounds it
 }
 
 type kept struct {
-	fd    int
-	round int // when it was last read
+	fd    int // -1: it was not there
+	round int // when it was last read, or looked for
 }
+
+// lookAgain is for how many rounds a file that was not there is taken to be missing.
+const lookAgain = 16
 
 // Keep returns a view of the machine that holds the files of sandboxes open between two calls of
 // Turn: of those that fit in half of the descriptors that this process may have. Close ends it.
@@ -38,7 +44,7 @@ func (m *Machine) Keep() *Machine {
 
 // Turn closes what was not read since the last one.
 func (m *Machine) Turn() {
-	m.keep.closeIf(func(f *kept) bool { return f.round != m.keep.round })
+	m.keep.closeIf(func(f *kept) bool { return f.fd >= 0 && f.round != m.keep.round || f.round+lookAgain <= m.keep.round })
 	m.keep.round++
 }
 
@@ -50,9 +56,59 @@ func (k *keeper) closeIf(over func(*kept) bool) {
 	defer k.mu.Unlock()
 	for name, f := range k.files {
 		if over(f) {
-			unix.Close(f.fd)
+			if f.fd >= 0 {
+				unix.Close(f.fd)
+			}
 			delete(k.files, name)
 		}
+	}
+}
+
+// chained is what bounds a cgroup, worked out once.
+func (k *keeper) chained(parent string, of func(string) []string) []string {
+	if k == nil {
+		return of(parent)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.chain == nil || k.parent != parent {
+		k.parent, k.chain = parent, of(parent)
+	}
+	return k.chain
+}
+
+// perhaps is reread of a file that a cgroup may well lack for good: where it was not there it is
+// looked for again some rounds later.
+func perhaps[T any](m *Machine, name string, parse func([]byte) (T, error)) (T, error) {
+	var zero T
+	if m.keep.missing(name) {
+		return zero, failed("open", name, unix.ENOENT)
+	}
+	v, err := reread(m, name, parse)
+	if isGone(err) {
+		m.keep.miss(name)
+	}
+	return v, err
+}
+
+func (k *keeper) missing(name string) bool {
+	if k == nil {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f := k.files[name]
+	return f != nil && f.fd < 0
+}
+
+func (k *keeper) miss(name string) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.files) < k.most {
+		k.files[name] = &kept{fd: -1, round: k.round}
 	}
 }
 
@@ -80,7 +136,7 @@ func (k *keeper) slurp(name string, buf *[]byte) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f := k.files[name]
-	if f == nil {
+	if f == nil || f.fd < 0 {
 		if len(k.files) >= k.most {
 			return slurp(name, buf)
 		}

@@ -5,7 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 )
@@ -96,5 +98,50 @@ func TestKeepSaysTheSame(t *testing.T) {
 	defer m.Close()
 	if r, err := m.ResidentProcess(7); err != nil || r.Bytes != 12*gate.KiB {
 		t.Errorf("a long one: %+v, %v", r, err)
+	}
+}
+
+// What a cgroup lacks is looked for again, some rounds later.
+func TestKeepLooksAgain(t *testing.T) {
+	tree := hybrid
+	m := tree.discover(t).Keep()
+	defer m.Close()
+	before, err := m.ResidentCgroup("agents")
+	if err != nil || before.CPU >= 0 {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	stat := m.Unified().Dir("agents") + "/cpu.stat"
+	os.MkdirAll(m.Unified().Dir("agents"), 0o755)
+	if err := os.WriteFile(stat, []byte("usage_usec 7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for round := 0; ; round++ {
+		r, err := m.ResidentCgroup("agents")
+		if err != nil || round > 20 {
+			t.Fatalf("round %d: %+v, %v", round, r, err)
+		}
+		if r.CPU == 7*time.Microsecond {
+			return
+		}
+		m.Turn()
+	}
+}
+
+// The root of a machine's own cgroups has no limit, and its statistics are not asked for; what a
+// container sees as its root has what lies above it.
+func TestTheRootBoundsNothing(t *testing.T) {
+	above := files{
+		"sys/fs/cgroup/memory/memory.usage_in_bytes": "4096\n",
+		"sys/fs/cgroup/memory/memory.stat":           "rss 1\nhierarchical_memory_limit 1048576\ntotal_rss 1\ntotal_dirty 0\ntotal_writeback 0\n",
+	}
+	within := hybrid.with(above)
+	limits, err := within.discover(t).Limits("agents")
+	if err != nil || !slices.ContainsFunc(limits, func(l gate.Limit) bool { return l.Name == "cgroup:/" && l.Size == gate.MiB }) {
+		t.Errorf("in a container: %+v, %v", limits, err)
+	}
+	root := within.with(files{"sys/fs/cgroup/memory/release_agent": "\n"})
+	limits, err = root.discover(t).Limits("agents")
+	if err != nil || slices.ContainsFunc(limits, func(l gate.Limit) bool { return l.Name == "cgroup:/" }) {
+		t.Errorf("at the root: %+v, %v", limits, err)
 	}
 }

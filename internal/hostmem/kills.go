@@ -77,7 +77,7 @@ func (m *Machine) cpu(cgroup string) time.Duration {
 	if !m.unified.Mounted() {
 		return -1
 	}
-	used, err := read(m.unified.Dir(cgroup)+"/cpu.stat", infallible(ParseCPU))
+	used, err := perhaps(m, m.unified.Dir(cgroup)+"/cpu.stat", infallible(ParseCPU))
 	if err != nil {
 		return -1
 	}

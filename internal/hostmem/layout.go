@@ -12,6 +12,7 @@ type Hierarchy struct {
 	Version int    // 1 or 2; 0 where there is none
 	Mount   string // directory where it is mounted, the injected root included
 	Top     string // the cgroup that Mount shows: "/" but in a container without its own namespace
+	root    bool   // Mount shows the kernel's own root, above which there is nothing, and which has no limit
 }
 
 // Mounted says whether there is such a hierarchy at all.
@@ -20,20 +21,30 @@ func (h Hierarchy) Mounted() bool { return h.Version != 0 }
 // Dir returns the directory of a cgroup. A path that is not below Top was written by
 // someone who sees another namespace; it is taken as relative to what is mounted.
 func (h Hierarchy) Dir(cgroup string) string {
-	p := path.Clean("/" + cgroup)
+	p := clean(cgroup)
 	if h.Top != "/" {
-		if p == h.Top {
-			return h.Mount
+		if below, ok := strings.CutPrefix(p, h.Top); ok && (below == "" || below[0] == '/') {
+			p = below
 		}
-		p = strings.TrimPrefix(p, h.Top+"/")
 	}
-	return path.Join(h.Mount, p)
+	if p == "" || p == "/" {
+		return h.Mount
+	}
+	return strings.TrimSuffix(h.Mount, "/") + p
+}
+
+// clean makes a path absolute. It allocates nothing for one that is so already.
+func clean(cgroup string) string {
+	if !strings.HasPrefix(cgroup, "/") {
+		cgroup = "/" + cgroup
+	}
+	return path.Clean(cgroup)
 }
 
 // chain returns a cgroup and its ancestors as far as they can be seen, itself first.
 func (h Hierarchy) chain(cgroup string) []string {
 	var all []string
-	for p := path.Clean("/" + cgroup); ; p = path.Dir(p) {
+	for p := clean(cgroup); ; p = path.Dir(p) {
 		all = append(all, p)
 		if p == "/" || h.Dir(p) == h.Mount {
 			return all

@@ -13,7 +13,7 @@ const MachineLimit = "machine"
 
 // Meminfo reads what the machine as a whole has.
 func (m *Machine) Meminfo() (Meminfo, error) {
-	info, err := read(m.proc+"/meminfo", ParseMeminfo)
+	info, err := reread(m, m.proc+"/meminfo", ParseMeminfo)
 	if err != nil {
 		return Meminfo{}, fmt.Errorf("measure the machine: %w", err)
 	}
@@ -43,19 +43,24 @@ func (m *Machine) Limits(parent string) ([]gate.Limit, error) {
 	return limits, nil
 }
 
-// bounding lists parent, the agent's own cgroup and all above them, each once. The agent
-// dies of its own limits just as surely as the sandboxes of theirs.
+// bounding lists parent, the agent's own cgroup and all above them, each once, but for a root
+// that cannot have a limit: to read that one's statistics has the kernel add up the machine's. The
+// agent dies of its own limits just as surely as the sandboxes of theirs.
 func (m *Machine) bounding(parent string) []string {
 	if !m.memory.Mounted() {
 		return nil
 	}
+	return m.keep.chained(parent, m.chains)
+}
+
+func (m *Machine) chains(parent string) []string {
 	all := m.memory.chain(parent)
 	for _, c := range m.memory.chain(m.own) {
 		if !slices.Contains(all, c) {
 			all = append(all, c)
 		}
 	}
-	return all
+	return slices.DeleteFunc(all, func(c string) bool { return m.memory.root && m.memory.Dir(c) == m.memory.Mount })
 }
 
 // limit measures one cgroup, and says false where it is without a limit or not there.

@@ -64,7 +64,9 @@ func hierarchy(root string, m Mount, version int) Hierarchy {
 	if !exists(dir) {
 		return Hierarchy{}
 	}
-	return Hierarchy{Version: version, Mount: dir, Top: filepath.Clean("/" + m.Root)}
+	// Of all cgroups of v1 the root alone has this file.
+	own := version == 1 && exists(dir+"/release_agent")
+	return Hierarchy{Version: version, Mount: dir, Top: filepath.Clean("/" + m.Root), root: own}
 }
 
 // offers says whether a unified hierarchy has a controller:

@@ -25,17 +25,28 @@ func eachLine(text []byte, f func(key, rest []byte)) {
 
 // cutWord splits the first word off a line.
 func cutWord(line []byte) (word, rest []byte) {
-	line = bytes.TrimLeft(line, " \t")
-	if i := bytes.IndexAny(line, " \t"); i >= 0 {
-		return line[:i], line[i+1:]
+	begin := 0
+	for begin < len(line) && blank(line[begin]) {
+		begin++
 	}
-	return line, nil
+	for i := begin; i < len(line); i++ {
+		if blank(line[i]) {
+			return line[begin:i], line[i+1:]
+		}
+	}
+	return line[begin:], nil
 }
+
+func blank(b byte) bool { return b == ' ' || b == '\t' }
 
 // number reads the decimal number that text begins with. It saturates, and says false
 // where there are no digits.
 func number(text []byte) (int64, bool) {
-	text = bytes.TrimLeft(text, " \t")
+	begin := 0
+	for begin < len(text) && blank(text[begin]) {
+		begin++
+	}
+	text = text[begin:]
 	var n int64
 	i := 0
 	for ; i < len(text) && text[i] >= '0' && text[i] <= '9'; i++ {

@@ -12,7 +12,8 @@ import (
 // Trigger is a wake-up by the kernel at the moment at which tasks have stalled for a share of a
 // window: nobody has to look again and again. One owner; Wait and Close do not overlap.
 type Trigger struct {
-	fd     int
+	fd     int // the pressure file
+	halt   int // an eventfd, that ends a wait
 	Window time.Duration
 }
 
@@ -31,11 +32,20 @@ func (m *Machine) Trigger(share int64) (*Trigger, error) {
 	for _, window := range triggerWindows {
 		fd, err := openTrigger(m.proc+"/pressure/memory", triggerText(share, window))
 		if err == nil {
-			return &Trigger{fd, window}, nil
+			return newTrigger(fd, window)
 		}
 		failed = err
 	}
 	return nil, fmt.Errorf("%w: %w", ErrNoTrigger, failed)
+}
+
+func newTrigger(fd int, window time.Duration) (*Trigger, error) {
+	halt, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("%w: %w", ErrNoTrigger, err)
+	}
+	return &Trigger{fd, halt, window}, nil
 }
 
 // triggerText is what is written into the pressure file, in microseconds:
@@ -63,16 +73,16 @@ func openTrigger(file, text string) (fd int, err error) {
 	return fd, nil
 }
 
-const lookUp = 250 * time.Millisecond // for the end of the context
-
 // Wait returns when the kernel has woken it, at most once a window, or when ctx ends, with its
-// error. A trigger that is gone answers with another.
+// error. A trigger that is gone answers with another. It holds a thread meanwhile, and wakes it
+// for nothing else: Go's runtime watches over each call that blocks, for some milliseconds.
 func (t *Trigger) Wait(ctx context.Context) error {
+	defer t.haltWith(ctx)()
 	for ctx.Err() == nil {
-		fds := []unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLPRI}}
-		n, err := unix.Poll(fds, int(lookUp.Milliseconds()))
+		fds := []unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLPRI}, {Fd: int32(t.halt), Events: unix.POLLIN}}
+		_, err := unix.Poll(fds, -1)
 		switch {
-		case err == unix.EINTR || err == nil && n == 0:
+		case err == unix.EINTR || err == nil && fds[0].Revents == 0: // ctx may have ended
 		case err != nil:
 			return fmt.Errorf("wait for memory pressure: %w", err)
 		case fds[0].Revents&(unix.POLLERR|unix.POLLNVAL) != 0:
@@ -84,5 +94,25 @@ func (t *Trigger) Wait(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
+// haltWith has the end of ctx end a wait, until what it returns is called.
+func (t *Trigger) haltWith(ctx context.Context) (release func()) {
+	halted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(halted)
+		unix.Write(t.halt, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // it can only be full, which ends a wait as well
+	})
+	return func() {
+		if stop() {
+			return
+		}
+		<-halted
+		var count [8]byte
+		unix.Read(t.halt, count[:]) // the next wait is another's
+	}
+}
+
 // Close gives the trigger back to the kernel.
-func (t *Trigger) Close() error { return unix.Close(t.fd) }
+func (t *Trigger) Close() error {
+	unix.Close(t.halt)
+	return unix.Close(t.fd)
+}
