@@ -139,6 +139,32 @@ func (h *Host) Learned(a *gate.Ask) gate.Bytes {
 	return min(t.estimate.Reserve, a.Memory)
 }
 
+// Lesson is what a host has learned by itself of one template.
+type Lesson struct {
+	Class, Template string
+	Size            gate.Bytes // the largest configured size that ran
+	Mean            gate.Bytes // resident on average
+	Held, Committed int64      // Σ over seconds, in MiB-seconds
+	Runs            int64
+	Estimate        learn.Estimate
+}
+
+// Lessons are those of all templates that it admitted by itself, by class and template.
+func (h *Host) Lessons() (out []Lesson) {
+	for _, t := range h.seen {
+		if t.alone {
+			out = append(out, Lesson{
+				Class: t.Class, Template: t.Template, Size: t.Size, Mean: t.Runs.Mean(),
+				Held: t.Held, Committed: t.Committed, Runs: t.Runs.N(), Estimate: t.estimate,
+			})
+		}
+	}
+	slices.SortFunc(out, func(a, b Lesson) int {
+		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Template, b.Template))
+	})
+	return out
+}
+
 // learnedUnder is the learned reserve that a sandbox stood under; zero where it was another: only
 // what was predicted can be kept or broken.
 func (h *Host) learnedUnder(a *gate.Ask) gate.Bytes {

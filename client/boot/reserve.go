@@ -88,6 +88,18 @@ func (c Client) Release(ctx context.Context, ticket string) error {
 	return err
 }
 
+// Classes asks this host what it has learned by itself of the sandboxes that it admitted by itself.
+func (c Client) Classes(ctx context.Context) (api.ClassList, error) {
+	r, err := c.once(ctx, Request{Op: OpClasses}, EvClasses)
+	if err == nil && r.Classes == nil {
+		err = errors.New("the agent showed nothing; is it of another version?")
+	}
+	if err != nil {
+		return api.ClassList{}, err
+	}
+	return *r.Classes, nil
+}
+
 // Show asks this host for its arithmetic, as a replica would show it.
 func (c Client) Show(ctx context.Context) (api.Host, error) {
 	r, err := c.once(ctx, Request{Op: OpShow}, EvShown)

@@ -38,6 +38,7 @@ const (
 	OpRelease = "release" // ticket, of a reserve
 	OpBypass  = "bypass"  // bypass, to set it; nothing, to look
 	OpShow    = "show"    // nothing: what the host can still promise, and why
+	OpClasses = "classes" // nothing: what the host has learned by itself of what it admitted by itself
 )
 
 // MaxLine bounds one request in bytes; a command with its environment is the largest.
@@ -138,6 +139,7 @@ const (
 	EvReleased = "released" // of OpRelease
 	EvShown    = "shown"    // of OpShow
 	EvBypass   = "bypass"   // of OpBypass
+	EvClasses  = "classes"  // of OpClasses
 )
 
 // Reply is one line from the agent.
@@ -164,7 +166,9 @@ type Reply struct {
 
 	Shown  *api.Host   `json:"shown,omitempty"`  // of EvShown
 	Bypass *api.Bypass `json:"bypass,omitempty"` // of EvBypass
-	Waiver string      `json:"waiver,omitempty"` // of EvStart and EvTracked: shadow or bypass, what let it in without a ticket
+	// Of EvClasses, as a replica would show them.
+	Classes *api.ClassList `json:"classes,omitempty"`
+	Waiver  string         `json:"waiver,omitempty"` // of EvStart and EvTracked: shadow or bypass, what let it in without a ticket
 }
 
 // Exit is how a process that OpRun booted ended.

@@ -45,6 +45,9 @@ type Config struct {
 	Register func(ctx context.Context, host string) (int64, error)
 	// Show says a view of the host to whoever asks at the boot seam; nil: nobody is told.
 	Show func(v host.View, wall time.Time) api.Host
+	// ShowLessons says likewise what the host has learned by itself, with the room that it has when
+	// it holds nothing.
+	ShowLessons func(lessons []host.Lesson, room gate.Bytes) api.ClassList
 	// Measure says what a host is that this process does not run on; nil: Machine does. Such
 	// an agent has no Driver: it boots nothing, and opens no seam.
 	Measure func() (host.Sample, error)

@@ -113,7 +113,7 @@ func newRig(t testing.TB, change ...func(*agent.Config)) *rig {
 	r.cfg = agent.Config{
 		Host: h, Budget: 4 * gate.GiB, Dir: tmp, Socket: r.boot.Socket,
 		SampleLimits: 10 * time.Millisecond, SampleSandboxes: 50 * time.Millisecond,
-		Machine: machine, Keys: keys, Show: control.ShowHost,
+		Machine: machine, Keys: keys, Show: control.ShowHost, ShowLessons: control.ShowLessons,
 		Register: func(context.Context, string) (int64, error) { return r.lives.Add(1), nil },
 		Log:      slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/client/boot"
+	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/ticket"
 )
@@ -165,6 +166,23 @@ func (s *seam) show(ctx context.Context) {
 		h.Sandboxes = nil
 	}
 	s.send(boot.Reply{Event: boot.EvShown, Shown: &h})
+}
+
+// lessons shows what this host has learned by itself.
+func (s *seam) lessons(ctx context.Context) {
+	a := s.agent
+	if a.cfg.ShowLessons == nil {
+		s.refuse(api.Refuse(api.NotFound, "this agent is asked through its replicas: plimsoll classes"))
+		return
+	}
+	var all []host.Lesson
+	var room gate.Bytes
+	if err := a.Look(ctx, func(h *host.Host) { all, room = h.Lessons(), h.Verdict().MaxAsk }); err != nil {
+		s.refuse(api.Refuse(api.Unavailable, "%s", err))
+		return
+	}
+	list := a.cfg.ShowLessons(all, room)
+	s.send(boot.Reply{Event: boot.EvClasses, Classes: &list})
 }
 
 // shown is this host as it is shown; where it cannot be, the other end is told why.

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"testing"
 
+	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/client/boot"
 )
 
@@ -32,6 +33,7 @@ func TestAHostAloneLearns(t *testing.T) {
 		}
 		if i == 14 {
 			r.restart()
+			r.lesson(api.TemplateStanding{State: api.ReserveStatePrior, Runs: 15, ReserveMB: 512})
 		}
 	}
 	r.restart()
@@ -39,6 +41,7 @@ func TestAHostAloneLearns(t *testing.T) {
 	if got.NeedMB < 1 || got.NeedMB > 64 {
 		t.Errorf("after 30 runs of sleep it needs %d MiB", got.NeedMB)
 	}
+	r.lesson(api.TemplateStanding{State: api.ReserveStateLearned, Runs: 30, ReserveMB: got.NeedMB})
 	quarter := 0.25
 	job.Reserve = &boot.ReserveRule{Fraction: &quarter}
 	if got := r.reserveOwn(job); got.NeedMB != 512 {
@@ -47,5 +50,21 @@ func TestAHostAloneLearns(t *testing.T) {
 	larger := r.reserveOwn(boot.Ask{MemoryMB: 1024, Class: "job"})
 	if larger.NeedMB != 512 {
 		t.Errorf("one of a size that never ran needs %d MiB", larger.NeedMB)
+	}
+}
+
+// lesson is what the host says at its socket to have learned of the one class that it admits.
+func (r *rig) lesson(want api.TemplateStanding) {
+	r.t.Helper()
+	list, err := r.boot.Classes(r.t.Context())
+	if err != nil || len(list.Classes) != 1 || len(list.Classes[0].Templates) != 1 || list.Hosts != 1 {
+		r.t.Fatalf("%+v %v", list, err)
+	}
+	got := list.Classes[0].Templates[0]
+	if list.Classes[0].Name != "job" || got.State != want.State || got.Runs != want.Runs || got.ReserveMB != want.ReserveMB || got.ConfiguredMB != 512 {
+		r.t.Errorf("it says %+v, want %+v", got, want)
+	}
+	if got.WouldAdmit.Essay < got.WouldAdmit.Committed {
+		r.t.Errorf("%+v", got.WouldAdmit)
 	}
 }

@@ -153,6 +153,8 @@ func (a *Agent) serve(ctx context.Context, c *net.UnixConn) {
 		s.bypass(ctx, first)
 	case first.Op == boot.OpShow:
 		s.show(ctx)
+	case first.Op == boot.OpClasses:
+		s.lessons(ctx)
 	default:
 		s.refuse(api.Refuse(api.InvalidRequest, "op %q cannot come first: use reserve, redeem or run", first.Op))
 	}

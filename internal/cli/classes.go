@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -10,7 +11,8 @@ import (
 )
 
 func (a *app) classesCommand() *cobra.Command {
-	return &cobra.Command{
+	ofHost := false
+	cmd := &cobra.Command{
 		Use:   "classes",
 		Short: "List the classes: what was learned of their runs, and what each rule would admit",
 		Long: `Lists what is reserved of each template's sandboxes, and why.
@@ -25,25 +27,47 @@ func (a *app) classesCommand() *cobra.Command {
              each for its configured size; for the class's rule; for what was learned
 
 A template whose runs peak above their reserve more often than was predicted is broken: the
-class's rule is in force again until enough runs ended anew.`,
+class's rule is in force again until enough runs ended anew.
+
+With --host it asks the agent of this machine at its socket, and no replica: what that has
+learned by itself of what it admitted by itself (plimsoll gate, client/boot).`,
 		Example: `  plimsoll classes
+  plimsoll classes --host
   plimsoll classes -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, _, err := a.connect()
-			if err != nil {
-				return err
-			}
-			list, err := c.Classes(cmd.Context())
+			list, err := a.classes(cmd.Context(), ofHost)
 			switch {
 			case err != nil:
 				return err
 			case a.json():
 				return writeJSON(a.stdout, list)
 			}
+			if len(list.Classes) == 0 && ofHost {
+				_, err = fmt.Fprintln(a.stdout, "no run that this host admitted by itself has ended yet")
+				return err
+			}
 			return drawClasses(a.stdout, list)
 		},
 	}
+	cmd.Flags().BoolVar(&ofHost, "host", false, "ask the agent of this machine, and no replica")
+	return cmd
+}
+
+func (a *app) classes(ctx context.Context, ofHost bool) (*api.ClassList, error) {
+	if ofHost {
+		seam, err := a.seam()
+		if err != nil {
+			return nil, err
+		}
+		list, err := seam.Classes(ctx)
+		return &list, atSeam(seam, err)
+	}
+	c, _, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	return c.Classes(ctx)
 }
 
 func drawClasses(w io.Writer, list *api.ClassList) error {

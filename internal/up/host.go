@@ -113,7 +113,7 @@ func (u *Up) agentConfig() (agent.Config, error) {
 		Host: local.HostConfig(runtime.NumCPU(), nil), Budget: local.Host.Budget,
 		Dir: local.DataDir, Socket: local.AgentSocket(),
 		SampleLimits: local.Host.SampleLimits, SampleSandboxes: local.Host.SampleSandboxes,
-		Machine: u.machine, Driver: u.driver, Hooks: hooksOf(&local.Host.Hooks), ReserveGroup: group, Show: control.ShowHost, Log: u.Log,
+		Machine: u.machine, Driver: u.driver, Hooks: hooksOf(&local.Host.Hooks), ReserveGroup: group, Show: control.ShowHost, ShowLessons: control.ShowLessons, Log: u.Log,
 		Observed: observed, OutOfGate: agent.OutOfGate(local.Host.OutOfGate),
 	}, err
 }
