@@ -511,7 +511,8 @@ type Admission struct {
 	// caller's heartbeat, or by its substrate's word that it runs.
 	Audience string `json:"audience,omitempty"`
 
-	// ChargeMB What it counts for on its host at least, MiB.
+	// ChargeMB What it counts for on its host at least, MiB: by the reserve under which it was admitted there. In
+	// a list, and of a host that does not answer, by the reserve that one of its kind gets now.
 	ChargeMB int64  `json:"charge_mb,omitempty"`
 	Class    string `json:"class"`
 

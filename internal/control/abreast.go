@@ -87,7 +87,7 @@ func (b *batch) elsewhere(ctx context.Context, a *batchAsk) {
 	b.waiting.Add(1)
 	b.gateway.crew.do(func() {
 		defer b.waiting.Done()
-		b.guarded(a, func() { a.out.Outcome, a.out.Err = a.call.finish(a.driving.run(ctx)) })
+		b.guarded(a, func() { a.out.Outcome, a.out.Err = a.call.finish(ctx, a.driving.run(ctx)) })
 	})
 }
 
@@ -114,7 +114,7 @@ func (b *batch) reserve(ctx context.Context, hostID string, asks []*batchAsk) {
 				d.take(ctx, d.perform(ctx, d.next))
 			}
 			if d.next.Do == admission.Reply {
-				a.out.Outcome, a.out.Err = a.call.finish(d.show(*d.next.Reply))
+				a.out.Outcome, a.out.Err = a.call.finish(ctx, d.show(*d.next.Reply))
 				return
 			}
 			b.elsewhere(ctx, a)

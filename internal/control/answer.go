@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"strings"
 	"time"
@@ -26,10 +27,10 @@ type call struct {
 }
 
 // finish says a passage's answer in the words of the API.
-func (c call) finish(a admission.Answer) (Outcome, error) {
+func (c call) finish(ctx context.Context, a admission.Answer) (Outcome, error) {
 	switch a.Kind {
 	case admission.Yes:
-		return c.yes(a)
+		return c.yes(ctx, a)
 	case admission.Wait:
 		w := c.waiting(a)
 		return Outcome{Waiting: &w}, nil
@@ -41,9 +42,12 @@ func (c call) finish(a admission.Answer) (Outcome, error) {
 }
 
 // yes mints the ticket: a function of the row, so any replica can do it again.
-func (c call) yes(a admission.Answer) (Outcome, error) {
+func (c call) yes(ctx context.Context, a admission.Answer) (Outcome, error) {
 	g := c.gateway
 	adm := g.show(a.Row)
+	if !a.New { // else it was asked for by what show says
+		adm = g.standing(ctx, a.Row)
+	}
 	adm.DecisionID = newID("dec")
 	adm.HeartbeatMS = g.heartbeatOf(a.Row).Milliseconds()
 	if a.Row.State == pool.Admitted || (a.Row.State == pool.Running && a.Row.HoldOnExit) {
@@ -281,6 +285,24 @@ func (g *Gateway) show(r pool.Row) api.Admission {
 		}
 	}
 	return a
+}
+
+// standing shows the row with the charge that its host has it under: a reserve that was learned
+// since, or a rule that was changed, is that of later ones. Of a host that does not answer at once
+// it is what show says.
+func (g *Gateway) standing(ctx context.Context, r pool.Row) api.Admission {
+	out := g.show(r)
+	link, last, silent := g.link(r.Host)
+	if r.Host == "" || link == nil || silent {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(ctx, sweepWithin)
+	defer cancel()
+	p, err := link.Placed(ctx, r.ID)
+	if err == nil && p.Epoch == r.Epoch && (p.Reserved || p.Running) {
+		out.ChargeMB = needOf(p.Ask, last.Mode)
+	}
+	return out
 }
 
 func createdAt(r pool.Row) pool.Time {

@@ -223,3 +223,42 @@ func TestLearningSurvivesTheStore(t *testing.T) {
 		}
 	}, storetest.Fault{Call: "Learn", Nth: 1}, storetest.Fault{Call: "Learn", Nth: 2, Persisted: true}, storetest.Fault{Call: "Learned", Nth: 2})
 }
+
+// What was admitted under one reserve is shown with that, to whoever asks and however, though one
+// that comes now gets another; the reserve of a class that was changed likewise.
+func TestAStandingChargeIsItsOwn(t *testing.T) {
+	learning(t, fleetDocument, oneHost(64<<10), func(r *rig) {
+		old, booted := r.admit("old", "large"), r.admit("booted", "large")
+		r.boot(booted)
+		for i := range 30 {
+			r.ran(fmt.Sprint("k", i), "large", 200*gate.MiB)
+		}
+		time.Sleep(11 * time.Second)
+		next := r.admit("next", "large")
+		if old.ChargeMB != 1024 || next.ChargeMB != 200 {
+			t.Fatalf("charged %d MiB before, %d MiB now", old.ChargeMB, next.ChargeMB)
+		}
+		shown := func(how, key string, a api.Admission, err error) {
+			t.Helper()
+			r.must(err)
+			if want := map[string]int64{"old": 1024, "booted": 1024, "next": 200}[key]; a.ChargeMB != want {
+				t.Errorf("%s: %s is shown with %d MiB, and has %d", how, key, a.ChargeMB, want)
+			}
+		}
+		for _, a := range []api.Admission{old, booted, next} {
+			got, err := r.g.Get(r.t.Context(), alice, a.Key)
+			shown("by key", a.Key, got, err)
+			got, err = r.g.GetByID(r.t.Context(), alice, a.ID)
+			shown("by id", a.Key, got, err)
+			again, err := r.post(a.Key, "large")
+			shown("asked again", a.Key, *again.Admission, err)
+			kept, err := r.g.Heartbeat(r.t.Context(), alice, a.Key)
+			shown("kept", a.Key, *kept.Admission, err)
+		}
+		r.host("h1").set(func() { r.host("h1").deaf = true })
+		if got, err := r.g.Get(r.t.Context(), alice, "old"); err != nil || got.ChargeMB != 200 {
+			t.Errorf("of a host that does not answer: %+v %v", got, err)
+		}
+		r.host("h1").set(func() { r.host("h1").deaf = false })
+	})
+}

@@ -42,7 +42,7 @@ func (g *Gateway) Admit(ctx context.Context, who *config.Consumer, q api.Admissi
 	if err != nil {
 		return Outcome{}, err
 	}
-	return c.finish(g.drive(ctx, d.req, d.pin))
+	return c.finish(ctx, g.drive(ctx, d.req, d.pin))
 }
 
 // prepare judges an ask before anything is claimed.
@@ -211,7 +211,7 @@ func (g *Gateway) Attempt(ctx context.Context, who *config.Consumer, key string,
 		}
 		answer := g.drive(ctx, req, pin)
 		if answer.Kind != admission.Wait || !held {
-			return c.finish(answer)
+			return c.finish(ctx, answer)
 		}
 		g.wakes.failed(me, answer.Row.WaitingFor, answer.Standing.Free() > 0, had)
 		had = g.hold(ctx, me, deadline)
@@ -277,10 +277,10 @@ func (g *Gateway) keep(ctx context.Context, who *config.Consumer, row pool.Row) 
 	}
 	req, pin, c := g.again(who, row)
 	if row.State != pool.Admitted && row.State != pool.Running {
-		return c.finish(admission.Standing(row))
+		return c.finish(ctx, admission.Standing(row))
 	}
 	req.Claim.ID, req.Keep = row.ID, true
-	return c.finish(g.drive(ctx, req, pin))
+	return c.finish(ctx, g.drive(ctx, req, pin))
 }
 
 // again rebuilds the request of a row: its ask is a function of its contents and class.
@@ -322,7 +322,7 @@ func (g *Gateway) Get(ctx context.Context, who *config.Consumer, key string) (ap
 			row = g.rowOf(row.ID, at, &placed, row)
 		}
 	}
-	return g.show(row), nil
+	return g.standing(ctx, row), nil
 }
 
 // find looks a key of the caller up.
@@ -365,7 +365,7 @@ func (g *Gateway) GetByID(ctx context.Context, who *config.Consumer, id string) 
 	if err != nil {
 		return api.Admission{}, err
 	}
-	return g.show(row), nil
+	return g.standing(ctx, row), nil
 }
 
 // byID hides what is not the caller's: whether it exists is nobody else's business.
@@ -409,7 +409,7 @@ func (g *Gateway) release(ctx context.Context, who *config.Consumer, row pool.Ro
 	c := call{gateway: g, who: who, ask: g.askOf(row), key: row.Key}
 	answer := g.depart(ctx, row)
 	g.unstand(ctx, row)
-	return c.finish(answer)
+	return c.finish(ctx, answer)
 }
 
 // List returns the admissions that the caller may see, the newest first.
