@@ -121,11 +121,13 @@ func TestDoublingIsChargedWithinOneSample(t *testing.T) {
 		return m.host.Admittable()
 	}
 	line := m.Memory - gate.DefaultHeadroom(s.Limits)
-	if got, want := hold(200), line-20*250*gate.MiB; got != want {
-		t.Errorf("at 200 MiB each: admittable %s, want %s", got, want)
+	before, after := hold(200), hold(400)
+	t.Logf("20 under a reserve of 250 MiB take %s at 200 MiB each, and %s one sample later, at 400 MiB each", line-before, line-after)
+	if want := line - 20*250*gate.MiB; before != want {
+		t.Errorf("at 200 MiB each: admittable %s, want %s", before, want)
 	}
-	if got, want := hold(400), line-20*400*gate.MiB; got != want {
-		t.Errorf("one sample later, at 400 MiB each: admittable %s, want %s", got, want)
+	if want := line - 20*400*gate.MiB; after != want {
+		t.Errorf("one sample later, at 400 MiB each: admittable %s, want %s", after, want)
 	}
 }
 
