@@ -189,9 +189,14 @@ func (e booksErr) Error() string { return e.text }
 // that it can still promise is what that leaves. Figures are rounded, against the host: by
 // one MiB for each of five. Limits are sampled more often than sandboxes, so that what one has
 // touched in between counts twice, against the host too: here a few MiB, of sandboxes of 64. What
-// runs out of gate was never promised anything.
+// runs out of gate was never promised anything. After an out-of-memory kill a host says no more
+// than its ramp has come to.
 func checkBooks(h *api.Host) error {
 	left, touched := h.FreeMB-h.HeadroomMB-h.UnresidentMB-h.ReservedMB, 4*h.SandboxCount+h.OutOfGateMB
+	offers := left
+	if h.Ramp != nil {
+		offers = min(offers, h.Ramp.LeftMB)
+	}
 	switch unmeasured := len(h.Limits) == 0; {
 	case unmeasured && h.AdmittableMB != 0:
 		return booksErr{fmt.Sprintf("host %s has measured nothing yet, and says %d MiB admittable", h.ID, h.AdmittableMB)}
@@ -201,8 +206,8 @@ func checkBooks(h *api.Host) error {
 	case left < -5-touched:
 		return booksErr{fmt.Sprintf("host %s is %d MiB past its line: free %d, headroom %d, unresident %d, reserved %d",
 			h.ID, -left, h.FreeMB, h.HeadroomMB, h.UnresidentMB, h.ReservedMB)}
-	case h.Intake == api.IntakeOpen && (h.AdmittableMB > max(left, 0)+5 || h.AdmittableMB < left-5):
-		return booksErr{fmt.Sprintf("host %s says %d MiB admittable, and its books %d", h.ID, h.AdmittableMB, left)}
+	case h.Intake == api.IntakeOpen && (h.AdmittableMB > max(offers, 0)+5 || h.AdmittableMB < offers-5):
+		return booksErr{fmt.Sprintf("host %s says %d MiB admittable, and its books %d", h.ID, h.AdmittableMB, offers)}
 	}
 	return nil
 }
@@ -221,6 +226,11 @@ func TestBooks(t *testing.T) {
 		{"has not sampled what it runs since it started again", api.Host{Limits: limits, FreeMB: 378, HeadroomMB: 128, UnresidentMB: 192, ReservedMB: 64, Reservations: 1, SandboxCount: 3, Intake: api.IntakeOpen}, false},
 		{"says more than it has", api.Host{Limits: limits, FreeMB: 500, Intake: api.IntakeOpen, AdmittableMB: 600}, true},
 		{"says less than it has", api.Host{Limits: limits, FreeMB: 500, Intake: api.IntakeOpen, AdmittableMB: 400}, true},
+		{"ramps up", api.Host{Limits: limits, FreeMB: 500, Intake: api.IntakeOpen, Ramp: &api.Ramp{LeftMB: 60}, AdmittableMB: 60}, false},
+		{"ramps up, and has less than that", api.Host{Limits: limits, FreeMB: 50, Intake: api.IntakeOpen, Ramp: &api.Ramp{LeftMB: 60}, AdmittableMB: 50}, false},
+		{"says more than its ramp has come to", api.Host{Limits: limits, FreeMB: 500, Intake: api.IntakeOpen, Ramp: &api.Ramp{LeftMB: 60}, AdmittableMB: 500}, true},
+		{"says less than its ramp has come to", api.Host{Limits: limits, FreeMB: 500, Intake: api.IntakeOpen, Ramp: &api.Ramp{LeftMB: 60}, AdmittableMB: 10}, true},
+		{"ramps up, past its line", api.Host{Limits: limits, FreeMB: 500, HeadroomMB: 100, UnresidentMB: 200, ReservedMB: 300, Reservations: 1, Intake: api.IntakeOpen, Ramp: &api.Ramp{LeftMB: 60}}, true},
 		{"reservations of nothing", api.Host{Limits: limits, FreeMB: 500, Intake: api.IntakeOpen, AdmittableMB: 500, Reservations: 1}, true},
 		{"has just started again", api.Host{UnresidentMB: 192, ReservedMB: 64, Reservations: 1, Intake: api.IntakeOpen}, false},
 		{"has just started again, and counts wrong", api.Host{ReservedMB: 64}, true},

@@ -25,6 +25,7 @@ type Config struct {
 	Tools
 	Dir      string            // a folder of its own, for its root file system
 	MemoryMB int64             // as the guest sees it
+	CodeMB   int64             // that the emulator may keep of what it has translated; 0: all there is
 	Init     string            // a static program of this machine: /init of the guest
 	Args     []string          // of /init
 	Boot     []string          // further words of the kernel's command line
@@ -71,6 +72,10 @@ func Start(c Config) (*Machine, error) {
 // Debian's kernel unless they are asked for; a panic ends the emulator, as a restart does.
 const bootArgs = "console=ttyS0 quiet panic=-1 reboot=t psi=1"
 
+// allCode is more than kernel, init and agent come to. With 16 they are translated again and again,
+// and the same checks take three times the processor.
+const allCode = 256
+
 func (c *Config) arguments(root string) []string {
 	kernelArgs := strings.Join(append([]string{bootArgs}, c.Boot...), " ")
 	for _, m := range c.Load {
@@ -83,7 +88,7 @@ func (c *Config) arguments(root string) []string {
 	}
 	return []string{
 		"-M", "microvm,x-option-roms=off,isa-serial=on,rtc=on,acpi=off",
-		"-accel", "tcg,tb-size=16", "-cpu", "max", "-m", strconv.FormatInt(c.MemoryMB, 10),
+		"-accel", "tcg,tb-size=" + strconv.FormatInt(cmp.Or(c.CodeMB, allCode), 10), "-cpu", "max", "-m", strconv.FormatInt(c.MemoryMB, 10),
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
 		"-kernel", c.Kernel, "-initrd", root, "-append", kernelArgs,
 	}
