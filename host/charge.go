@@ -66,6 +66,8 @@ func (h *Host) see(s *Sandbox, r Resident) {
 	h.subtract(s)
 	s.Usage = gate.Usage{Resident: r.Bytes, Settled: h.settled(s)}
 	s.Swapped, s.FileCache = r.Swapped, r.FileCache
+	h.refaults += max(r.Refaults-s.refaults, 0)
+	s.refaults = r.Refaults
 	h.seeWork(s, &r)
 	h.add(s)
 	if len(r.Dims) > 0 || len(s.Holds) > 0 {

@@ -78,6 +78,15 @@ type Sample struct {
 	// Dims are units of declared dimensions that nobody has, where that can be measured; of a
 	// Full sample. Those left out were not.
 	Dims []gate.Dim
+	// Refaults are pages of files that were read again soon after they were dropped, of the whole
+	// machine since it started; of a Full sample. They are told, and decide nothing.
+	Refaults Counter
+}
+
+// Counter is one of the kernel's, where it has it.
+type Counter struct {
+	N     int64
+	Known bool
 }
 
 // Resident is what one sandbox was seen to hold.
@@ -86,6 +95,7 @@ type Resident struct {
 	Bytes     gate.Bytes // with what was swapped out
 	Swapped   gate.Bytes
 	FileCache gate.Bytes    // not in Bytes: the kernel can drop it
+	Refaults  int64         // pages of files that it read again soon after they were dropped, so far
 	Dims      []gate.Dim    // of declared dimensions, where that can be measured
 	CPU       time.Duration // that it has worked since it began; below zero: not known
 }

@@ -106,6 +106,7 @@ type Sandbox struct {
 	peakWritten gate.Bytes // what is on disk of its peak
 	sampled     Instant    // until when samples speak for it; zero: there was none
 	seen        bool       // by a sample, in this life of the agent
+	refaults    int64      // as of the last sample
 	worked      time.Duration
 	workedAt    Instant
 	orderedAt   Instant // to go
@@ -181,6 +182,8 @@ type Host struct {
 	ordered Enforcement      // by an operator: Enforce, for no order, or Shadow
 	waived  map[Denial]int64 // denial -> how often it was only told, in this life of the agent
 	tally   tally
+
+	refaults int64 // of all sandboxes that samples saw in this life of the agent
 
 	seen map[templateID]*seen // what runs of each template showed
 

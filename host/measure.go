@@ -25,6 +25,7 @@ type meter struct {
 	under    string       // the cgroup whose growth since is told
 	left     gate.Bytes   // of gone, what was in there
 	growth   []trend      // of each limit: the use under it that no charge answers for
+	refaults Counter      // of the whole machine
 	dims     []gate.Dim   // units of declared dimensions that nobody has, where that was measured
 }
 
@@ -119,7 +120,7 @@ func (h *Host) measure(e Sample) {
 	m.limits = append(m.limits[:0], e.Limits...)
 	if e.Full {
 		m.whole, m.gone = append(m.whole[:0], e.Limits...), 0
-		m.dims = append(m.dims[:0], e.Dims...)
+		m.dims, m.refaults = append(m.dims[:0], e.Dims...), e.Refaults
 		m.under, m.left, e.Grown = e.Under, 0, 0
 	} else {
 		m.distrust()

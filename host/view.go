@@ -24,6 +24,8 @@ type View struct {
 	Committed    gate.Bytes   // Σ configured over sandboxes
 	Starting     int
 	InLine       int
+	Refaults     int64   // pages of files that sandboxes read again soon after they were dropped, in this life of the agent
+	AllRefaults  Counter // of the whole machine, since it started
 	Config       Config
 	Reading      pressure.Reading
 	Shut         pressure.Cause
@@ -57,7 +59,7 @@ func (h *Host) waivedNos() (out []Waived) {
 func (h *Host) View() View {
 	v := View{
 		Verdict: h.Verdict(), Limits: slices.Clone(h.meter.limits), Binding: h.meter.binding,
-		Account: h.account(), Reservations: h.ledger.Count(), Reopened: h.ledger.Reopened(), Standing: h.standing, Resident: h.resident,
+		Account: h.account(), Reservations: h.ledger.Count(), Reopened: h.ledger.Reopened(), Standing: h.standing, Resident: h.resident, Refaults: h.refaults, AllRefaults: h.meter.refaults,
 		Starting: h.starting, InLine: len(h.line), Config: h.cfg,
 		Reading: h.meter.reading, Shut: h.valve.Shut(),
 		Waived: h.waivedNos(), Bypass: h.bypass,

@@ -176,6 +176,7 @@ func (s *sampler) measure(ctx context.Context, full bool) (host.Sample, error) {
 		s.outside.look(ctx, time.Now(), known)
 		ev.Sandboxes = s.residents(known)
 		ev.Dims = s.hugeFree()
+		ev.Refaults.N, ev.Refaults.Known = s.machine.FileRefaults()
 		s.machine.Turn()
 	}
 	s.watchBudget(&ev)
@@ -255,7 +256,7 @@ func (s *sampler) residents(sandboxes []host.Sandbox) []host.Resident {
 		switch {
 		case err == nil:
 			out = append(out, host.Resident{
-				ID: b.ID, Bytes: r.Bytes, Swapped: r.Swapped, FileCache: r.FileCache, Dims: s.hugeHeld(b), CPU: r.CPU,
+				ID: b.ID, Bytes: r.Bytes, Swapped: r.Swapped, FileCache: r.FileCache, Refaults: r.Refaults, Dims: s.hugeHeld(b), CPU: r.CPU,
 			})
 		case !errors.Is(err, fs.ErrNotExist):
 			unseen[b.ID] = true

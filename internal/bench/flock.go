@@ -136,6 +136,7 @@ func (c *flock) close() {
 	if c.input != nil {
 		c.input.Close()
 		_ = c.shell.Wait() // it kills itself with them
+		c.input = nil
 	}
 	for _, h := range c.hierarchies() {
 		removeCgroups(h.Dir(c.parent))

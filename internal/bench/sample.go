@@ -71,7 +71,7 @@ func Sample(ctx context.Context, o SampleOptions) (r SampleResult, err error) {
 
 // measure adds the figures of one way; missing says why there is no such way here.
 func (r *SampleResult) measure(ctx context.Context, machine *hostmem.Machine, o *SampleOptions, grouped bool) (missing, err error) {
-	c, missing := newFlock(machine, max(o.Sandboxes, o.Watched), grouped)
+	c, missing := newFlock(machine, o.Sandboxes, grouped)
 	if missing != nil {
 		return missing, nil
 	}
@@ -85,9 +85,20 @@ func (r *SampleResult) measure(ctx context.Context, machine *hostmem.Machine, o 
 		r.Ways = append(r.Ways, c.rollups(o))
 	}
 	if o.Watched > 0 {
-		r.Agent, err = c.footprint(ctx, o)
+		c.close()
+		r.Agent, err = watched(ctx, machine, o, grouped)
 	}
 	return nil, err
+}
+
+// watched is what an agent takes with a flock of its own: as many as it has.
+func watched(ctx context.Context, machine *hostmem.Machine, o *SampleOptions, grouped bool) (*Footprint, error) {
+	c, err := newFlock(machine, o.Watched, grouped)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	return c.footprint(ctx, o)
 }
 
 // sampled lets an agent's own sampler look at the flock.

@@ -138,6 +138,8 @@ var (
 	descFree       = prometheus.NewDesc("plimsoll_host_free_bytes", "Least room under any limit.", perHost, nil)
 	descSandboxes  = prometheus.NewDesc("plimsoll_host_sandboxes", "Sandboxes that are charged.", perHost, nil)
 	descFileCache  = prometheus.NewDesc("plimsoll_host_file_cache_bytes", "File cache that the kernel charges to sandboxes, and can drop; in no other figure.", perHost, nil)
+	descRefaults   = prometheus.NewDesc("plimsoll_host_file_refaults_total", "Pages of files that were read again soon after they had been dropped for want of memory: of sandboxes with a cgroup, since the agent started, and of the whole machine, since it did. Absent for a machine whose kernel does not count them.", []string{"host", "of"}, nil)
+	descEvictions  = prometheus.NewDesc("plimsoll_host_evictions_total", "Sandboxes that had to go because the host ran out of memory, since its agent started: evicted, killed by the kernel, or only told in a dry-run.", []string{"host", "how"}, nil)
 	descStrays     = prometheus.NewDesc("plimsoll_host_out_of_gate", "Sandboxes that run on a host without a ticket: an alarm, unless it is 0.", perHost, nil)
 	descOutside    = prometheus.NewDesc("plimsoll_host_out_of_gate_bytes", "Memory that those hold, and are charged.", perHost, nil)
 	descShut       = prometheus.NewDesc("plimsoll_host_intake_shut", "1 while the valve keeps a host's intake shut.", perHost, nil)
@@ -158,7 +160,7 @@ func (g *Gateway) Gauges() prometheus.Collector { return hostGauges{g} }
 func (c hostGauges) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom,
-		descAside, descFree, descFileCache, descStrays, descOutside, descSandboxes, descShut, descQuarantine, descDeaf, descBusy, descRunning, descCap, descWaiting, descOutOfGate, descTemplates,
+		descAside, descFree, descFileCache, descRefaults, descEvictions, descStrays, descOutside, descSandboxes, descShut, descQuarantine, descDeaf, descBusy, descRunning, descCap, descWaiting, descOutOfGate, descTemplates,
 	} {
 		out <- d
 	}
@@ -214,6 +216,16 @@ func collectHost(out chan<- prometheus.Metric, id string, v host.View) {
 		cache = cache.Add(v.Sandboxes[i].FileCache)
 	}
 	bytes(descFileCache, cache)
+	count := func(d *prometheus.Desc, n int64, kind string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), id, kind)
+	}
+	count(descRefaults, v.Refaults, "sandboxes")
+	if v.AllRefaults.Known {
+		count(descRefaults, v.AllRefaults.N, "machine")
+	}
+	count(descEvictions, v.Tally.Evicted, "evicted")
+	count(descEvictions, v.Tally.Killed, "kernel")
+	count(descEvictions, v.Tally.WouldEvict, "dry-run")
 	bytes(descOutside, v.Outside)
 	out <- gauge(descStrays, float64(len(v.OutOfGate)), id)
 	out <- gauge(descOpen, float64(v.Reservations), id)
@@ -238,7 +250,7 @@ type oneHost struct {
 // Describe sends what Collect may send.
 func (h oneHost) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom, descAside, descFree, descFileCache, descStrays, descOutside, descSandboxes, descShut,
+		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom, descAside, descFree, descFileCache, descRefaults, descEvictions, descStrays, descOutside, descSandboxes, descShut,
 	} {
 		out <- d
 	}

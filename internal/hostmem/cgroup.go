@@ -19,6 +19,7 @@ type Stat struct {
 	InactiveFile gate.Bytes
 	Dirty        gate.Bytes // file pages that must be written before they can go
 	Writeback    gate.Bytes
+	Refaults     int64      // pages of files that were read again soon after they were dropped; 0 where nobody counts them
 	Above        gate.Bytes // v1 only: least limit of the cgroup and all above it, seen or not
 }
 
@@ -61,6 +62,9 @@ func ParseStatV2(text []byte) (Stat, error) {
 			dirty = setBytes(&s.Dirty, rest, 1)
 		case "file_writeback":
 			writeback = setBytes(&s.Writeback, rest, 1)
+		case "workingset_refault_file":
+			n, _ := number(rest)
+			s.Refaults = min(n, mostCounted)
 		}
 	})
 	if !seen {
@@ -133,6 +137,9 @@ func statV1(text []byte, prefix string) (s Stat, seen bool) {
 			dirty = setBytes(&s.Dirty, rest, 1)
 		case "writeback":
 			writeback = setBytes(&s.Writeback, rest, 1)
+		case "workingset_refault_file":
+			n, _ := number(rest)
+			s.Refaults = min(n, mostCounted)
 		}
 	})
 	if !shmem { // before Linux 4.11: cache that is on no file list is tmpfs or locked, and stays

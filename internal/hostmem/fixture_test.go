@@ -137,4 +137,5 @@ total_writeback 41943040
 total_swap 52428800
 total_inactive_file 838860800
 total_active_file 419430400
+total_workingset_refault_file 99
 `

@@ -48,7 +48,7 @@ func FuzzStat(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, parse := range []func([]byte) (hostmem.Stat, error){hostmem.ParseStatV1, hostmem.ParseStatV2} {
 			s, _ := parse(text)
-			notNegative(t, s.Anon, s.Shmem, s.Swap, s.SwapCached, s.File(), s.CleanFile(), s.Above)
+			notNegative(t, s.Anon, s.Shmem, s.Swap, s.SwapCached, s.File(), s.CleanFile(), s.Above, gate.Bytes(s.Refaults))
 		}
 	})
 }
@@ -67,6 +67,16 @@ func FuzzOOM(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if hostmem.ParseEvents(text).Kills < 0 || hostmem.ParseOOMControl(text).Kills < 0 {
 			t.Error("negative kills")
+		}
+	})
+}
+
+func FuzzRefaults(f *testing.F) {
+	f.Add([]byte("workingset_refault_anon 3\nworkingset_refault_file 9127\n"))
+	f.Add([]byte("workingset_refault 99999999999999999999\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if n, ok := hostmem.ParseRefaults(text); n < 0 || n > 0 && !ok {
+			t.Errorf("%d, %v", n, ok)
 		}
 	})
 }

@@ -57,6 +57,41 @@ func (m *Machine) Kills(parent string) (n int64, ok bool, err error) {
 	return max(all.n-max(met.Met-local.Met, 0), 0), true, nil
 }
 
+// ParseRefaults reads how many pages of files were read again soon after they had been dropped for
+// want of memory, out of /proc/vmstat or a cgroup's memory.stat:
+//
+//	workingset_refault_anon 0
+//	workingset_refault_file 9127
+//
+// Before Linux 5.9 there was workingset_refault alone, which counted those of files; before 3.15
+// none, and ok is false.
+func ParseRefaults(text []byte) (n int64, ok bool) {
+	eachLine(text, func(key, rest []byte) {
+		switch string(key) {
+		case "workingset_refault_file":
+			n, ok = number(rest)
+		case "workingset_refault":
+			if !ok {
+				n, ok = number(rest)
+			}
+		}
+	})
+	return min(n, mostCounted), ok
+}
+
+// mostCounted is beyond all that is ever counted, so that no sum can wrap.
+const mostCounted = 1 << 53
+
+// FileRefaults are those of the whole machine since it started. It says false where the kernel
+// does not count them.
+func (m *Machine) FileRefaults() (n int64, ok bool) {
+	_, err := read(m.proc+"/vmstat", infallible(func(text []byte) int64 {
+		n, ok = ParseRefaults(text)
+		return n
+	}))
+	return n, ok && err == nil
+}
+
 // ParseCPU reads how long a cgroup's processes have worked out of its cpu.stat:
 //
 //	usage_usec 1482135

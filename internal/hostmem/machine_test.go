@@ -132,7 +132,7 @@ func TestUnreadableLimitIsAnError(t *testing.T) {
 func TestResidentCgroup(t *testing.T) {
 	v2 := pureV2.discover(t)
 	got, err := v2.ResidentCgroup("plimsoll")
-	want := hostmem.Resident{Bytes: 850 * gate.MiB, Swapped: 50 * gate.MiB, FileCache: 1200 * gate.MiB, CPU: -1}
+	want := hostmem.Resident{Bytes: 850 * gate.MiB, Swapped: 50 * gate.MiB, FileCache: 1200 * gate.MiB, Refaults: 99, CPU: -1}
 	if err != nil || got != want {
 		t.Errorf("v2: %+v, %v", got, err)
 	}

@@ -210,3 +210,40 @@ func TestParseBootID(t *testing.T) {
 		t.Error("an empty boot id was taken for one")
 	}
 }
+
+func TestRefaults(t *testing.T) {
+	for text, want := range map[string]int64{
+		"workingset_refault_anon 3\nworkingset_refault_file 9127\n": 9127,
+		"workingset_refault 12\n":                                   12, // before Linux 5.9
+		"workingset_refault_file 5\nworkingset_refault 12\n":        5,
+		"workingset_refault_file 99999999999999999999\n":            1 << 53,
+		"pgsteal_kswapd 0\n":                                        -1,
+		"workingset_refault_file\n":                                 -1,
+		"":                                                          -1,
+	} {
+		if n, ok := hostmem.ParseRefaults([]byte(text)); ok != (want >= 0) || ok && n != want {
+			t.Errorf("%q: %d, %v", text, n, ok)
+		}
+	}
+	m := pureV2.with(files{"proc/vmstat": "oom_kill 3\nworkingset_refault_file 7\n"}).discover(t)
+	if n, ok := m.FileRefaults(); n != 7 || !ok {
+		t.Errorf("of the machine: %d, %v", n, ok)
+	}
+	if n, ok := bare.discover(t).FileRefaults(); ok {
+		t.Errorf("without the file: %d", n)
+	}
+	for _, c := range []struct {
+		parse func([]byte) (hostmem.Stat, error)
+		text  string
+		want  int64
+	}{
+		{hostmem.ParseStatV2, statV2, 99},
+		{hostmem.ParseStatV1, statV1, 99},
+		{hostmem.ParseStatV1, strings.ReplaceAll(statV1, "total_workingset_refault_file 99\n", ""), 0},
+		{hostmem.ParseStatV2, strings.ReplaceAll(statV2, "workingset_refault_file 99\n", ""), 0},
+	} {
+		if s, err := c.parse([]byte(c.text)); err != nil || s.Refaults != c.want {
+			t.Errorf("%+v, want %d, %v", s, c.want, err)
+		}
+	}
+}

@@ -13,6 +13,7 @@ type Resident struct {
 	Bytes     gate.Bytes    // anonymous and shared memory, with what of it was swapped out
 	Swapped   gate.Bytes    // the part of Bytes that was swapped out
 	FileCache gate.Bytes    // page cache charged to it; not in Bytes, as the kernel can drop it
+	Refaults  int64         // pages of files that it read again soon after they were dropped, so far
 	CPU       time.Duration // that it has worked so far; below zero where nobody counts it
 }
 
@@ -25,6 +26,7 @@ func (r Resident) Add(o Resident) Resident {
 		Bytes:     r.Bytes.Add(o.Bytes),
 		Swapped:   r.Swapped.Add(o.Swapped),
 		FileCache: r.FileCache.Add(o.FileCache),
+		Refaults:  r.Refaults + o.Refaults,
 		CPU:       r.CPU + o.CPU,
 	}
 }
@@ -47,7 +49,7 @@ func (m *Machine) ResidentCgroup(cgroup string) (Resident, error) {
 	if err != nil {
 		return Resident{}, fmt.Errorf("measure the swap of cgroup %s: %w", cgroup, err)
 	}
-	return Resident{Bytes: s.Anon.Add(s.Shmem).Add(swapped), Swapped: swapped, FileCache: s.File(), CPU: m.cpu(cgroup)}, nil
+	return Resident{Bytes: s.Anon.Add(s.Shmem).Add(swapped), Swapped: swapped, FileCache: s.File(), Refaults: s.Refaults, CPU: m.cpu(cgroup)}, nil
 }
 
 // ResidentProcess measures one process alone, such as a bare VMM. Its file mappings are

@@ -125,7 +125,10 @@ func viewOf(v *host.View) *agentv1.View {
 		ResidentBytes: int64(v.Resident), CommittedBytes: int64(v.Committed), Starting: int64(v.Starting), InLine: int64(v.InLine),
 		Settings: settingsOf(&v.Config), Reading: readingOf(v.Reading), Shut: string(v.Shut),
 		Bypass: bypassOf(v.Bypass), OutsideBytes: int64(v.Outside), Reclaim: int32(v.Reclaim), Lost: v.Lost,
-		RampLeftBytes: int64(v.RampLeft), RampNextNs: int64(v.RampNext), Tally: tallyOf(&v.Tally),
+		RampLeftBytes: int64(v.RampLeft), RampNextNs: int64(v.RampNext), Tally: tallyOf(&v.Tally), SandboxFileRefaults: v.Refaults,
+	}
+	if v.AllRefaults.Known {
+		out.MachineFileRefaults = &v.AllRefaults.N
 	}
 	for _, stray := range v.OutOfGate {
 		out.OutOfGate = append(out.OutOfGate, strayOf(stray))
@@ -162,6 +165,7 @@ func viewFrom(v *agentv1.View, verdict host.Verdict) host.View {
 		Config: settingsFrom(v.GetSettings()), Reading: readingFrom(v.GetReading()), Shut: pressure.Cause(v.GetShut()),
 		Bypass: bypassFrom(v.GetBypass()), Outside: gate.Bytes(v.GetOutsideBytes()), Reclaim: host.Reclaim(small(v.GetReclaim())), Lost: v.GetLost(),
 		RampLeft: gate.Bytes(v.GetRampLeftBytes()), RampNext: host.Instant(v.GetRampNextNs()), Tally: tallyFrom(v.GetTally()),
+		Refaults: v.GetSandboxFileRefaults(), AllRefaults: host.Counter{N: v.GetMachineFileRefaults(), Known: v != nil && v.MachineFileRefaults != nil},
 	}
 	for _, stray := range v.GetOutOfGate() {
 		out.OutOfGate = append(out.OutOfGate, strayFrom(stray))

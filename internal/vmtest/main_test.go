@@ -16,7 +16,7 @@ import (
 )
 
 // Each step of a check says something within the first; all of them are over within the
-// second. With nothing beside them it is seconds, and less than one minute; an emulated processor
+// second. With little beside them it is seconds, and about one minute; an emulated processor
 // that gets a tenth of a real one takes ten times as long.
 const (
 	silentFor = 2 * time.Minute

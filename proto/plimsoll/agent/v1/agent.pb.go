@@ -3063,36 +3063,38 @@ func (x *Sandbox) GetEvicting() string {
 
 // View is a host's arithmetic laid open for people; its verdict is the frame's.
 type View struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Limits          []*Limit               `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
-	Binding         string                 `protobuf:"bytes,2,opt,name=binding,proto3" json:"binding,omitempty"`
-	FreeBytes       int64                  `protobuf:"varint,3,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
-	HeadroomBytes   int64                  `protobuf:"varint,4,opt,name=headroom_bytes,json=headroomBytes,proto3" json:"headroom_bytes,omitempty"`
-	UnresidentBytes int64                  `protobuf:"varint,5,opt,name=unresident_bytes,json=unresidentBytes,proto3" json:"unresident_bytes,omitempty"`
-	ReservedBytes   int64                  `protobuf:"varint,6,opt,name=reserved_bytes,json=reservedBytes,proto3" json:"reserved_bytes,omitempty"`
-	Reservations    int64                  `protobuf:"varint,7,opt,name=reservations,proto3" json:"reservations,omitempty"`
-	Reopened        int64                  `protobuf:"varint,8,opt,name=reopened,proto3" json:"reopened,omitempty"`
-	Standing        *Standing              `protobuf:"bytes,9,opt,name=standing,proto3" json:"standing,omitempty"`
-	Sandboxes       []*Sandbox             `protobuf:"bytes,10,rep,name=sandboxes,proto3" json:"sandboxes,omitempty"`
-	ResidentBytes   int64                  `protobuf:"varint,11,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
-	CommittedBytes  int64                  `protobuf:"varint,12,opt,name=committed_bytes,json=committedBytes,proto3" json:"committed_bytes,omitempty"`
-	Starting        int64                  `protobuf:"varint,13,opt,name=starting,proto3" json:"starting,omitempty"`
-	InLine          int64                  `protobuf:"varint,14,opt,name=in_line,json=inLine,proto3" json:"in_line,omitempty"`
-	Settings        *Settings              `protobuf:"bytes,15,opt,name=settings,proto3" json:"settings,omitempty"`
-	Reading         *Reading               `protobuf:"bytes,16,opt,name=reading,proto3" json:"reading,omitempty"`
-	Shut            string                 `protobuf:"bytes,17,opt,name=shut,proto3" json:"shut,omitempty"`
-	Waived          []*Waived              `protobuf:"bytes,18,rep,name=waived,proto3" json:"waived,omitempty"`
-	Bypass          *Bypass                `protobuf:"bytes,19,opt,name=bypass,proto3" json:"bypass,omitempty"`
-	OutOfGate       []*Stray               `protobuf:"bytes,20,rep,name=out_of_gate,json=outOfGate,proto3" json:"out_of_gate,omitempty"`
-	OutsideBytes    int64                  `protobuf:"varint,21,opt,name=outside_bytes,json=outsideBytes,proto3" json:"outside_bytes,omitempty"`
-	Reclaim         int32                  `protobuf:"varint,22,opt,name=reclaim,proto3" json:"reclaim,omitempty"`
-	Lost            bool                   `protobuf:"varint,23,opt,name=lost,proto3" json:"lost,omitempty"`
-	Evictions       []*Eviction            `protobuf:"bytes,24,rep,name=evictions,proto3" json:"evictions,omitempty"`
-	RampLeftBytes   int64                  `protobuf:"varint,25,opt,name=ramp_left_bytes,json=rampLeftBytes,proto3" json:"ramp_left_bytes,omitempty"`
-	RampNextNs      int64                  `protobuf:"varint,26,opt,name=ramp_next_ns,json=rampNextNs,proto3" json:"ramp_next_ns,omitempty"`
-	Tally           *Tally                 `protobuf:"bytes,27,opt,name=tally,proto3" json:"tally,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	Limits              []*Limit               `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
+	Binding             string                 `protobuf:"bytes,2,opt,name=binding,proto3" json:"binding,omitempty"`
+	FreeBytes           int64                  `protobuf:"varint,3,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	HeadroomBytes       int64                  `protobuf:"varint,4,opt,name=headroom_bytes,json=headroomBytes,proto3" json:"headroom_bytes,omitempty"`
+	UnresidentBytes     int64                  `protobuf:"varint,5,opt,name=unresident_bytes,json=unresidentBytes,proto3" json:"unresident_bytes,omitempty"`
+	ReservedBytes       int64                  `protobuf:"varint,6,opt,name=reserved_bytes,json=reservedBytes,proto3" json:"reserved_bytes,omitempty"`
+	Reservations        int64                  `protobuf:"varint,7,opt,name=reservations,proto3" json:"reservations,omitempty"`
+	Reopened            int64                  `protobuf:"varint,8,opt,name=reopened,proto3" json:"reopened,omitempty"`
+	Standing            *Standing              `protobuf:"bytes,9,opt,name=standing,proto3" json:"standing,omitempty"`
+	Sandboxes           []*Sandbox             `protobuf:"bytes,10,rep,name=sandboxes,proto3" json:"sandboxes,omitempty"`
+	ResidentBytes       int64                  `protobuf:"varint,11,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
+	CommittedBytes      int64                  `protobuf:"varint,12,opt,name=committed_bytes,json=committedBytes,proto3" json:"committed_bytes,omitempty"`
+	Starting            int64                  `protobuf:"varint,13,opt,name=starting,proto3" json:"starting,omitempty"`
+	InLine              int64                  `protobuf:"varint,14,opt,name=in_line,json=inLine,proto3" json:"in_line,omitempty"`
+	Settings            *Settings              `protobuf:"bytes,15,opt,name=settings,proto3" json:"settings,omitempty"`
+	Reading             *Reading               `protobuf:"bytes,16,opt,name=reading,proto3" json:"reading,omitempty"`
+	Shut                string                 `protobuf:"bytes,17,opt,name=shut,proto3" json:"shut,omitempty"`
+	Waived              []*Waived              `protobuf:"bytes,18,rep,name=waived,proto3" json:"waived,omitempty"`
+	Bypass              *Bypass                `protobuf:"bytes,19,opt,name=bypass,proto3" json:"bypass,omitempty"`
+	OutOfGate           []*Stray               `protobuf:"bytes,20,rep,name=out_of_gate,json=outOfGate,proto3" json:"out_of_gate,omitempty"`
+	OutsideBytes        int64                  `protobuf:"varint,21,opt,name=outside_bytes,json=outsideBytes,proto3" json:"outside_bytes,omitempty"`
+	Reclaim             int32                  `protobuf:"varint,22,opt,name=reclaim,proto3" json:"reclaim,omitempty"`
+	Lost                bool                   `protobuf:"varint,23,opt,name=lost,proto3" json:"lost,omitempty"`
+	Evictions           []*Eviction            `protobuf:"bytes,24,rep,name=evictions,proto3" json:"evictions,omitempty"`
+	RampLeftBytes       int64                  `protobuf:"varint,25,opt,name=ramp_left_bytes,json=rampLeftBytes,proto3" json:"ramp_left_bytes,omitempty"`
+	RampNextNs          int64                  `protobuf:"varint,26,opt,name=ramp_next_ns,json=rampNextNs,proto3" json:"ramp_next_ns,omitempty"`
+	Tally               *Tally                 `protobuf:"bytes,27,opt,name=tally,proto3" json:"tally,omitempty"`
+	SandboxFileRefaults int64                  `protobuf:"varint,28,opt,name=sandbox_file_refaults,json=sandboxFileRefaults,proto3" json:"sandbox_file_refaults,omitempty"`       // pages, in this life of the agent
+	MachineFileRefaults *int64                 `protobuf:"varint,29,opt,name=machine_file_refaults,json=machineFileRefaults,proto3,oneof" json:"machine_file_refaults,omitempty"` // since it started; absent where the kernel does not count them
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *View) Reset() {
@@ -3312,6 +3314,20 @@ func (x *View) GetTally() *Tally {
 		return x.Tally
 	}
 	return nil
+}
+
+func (x *View) GetSandboxFileRefaults() int64 {
+	if x != nil {
+		return x.SandboxFileRefaults
+	}
+	return 0
+}
+
+func (x *View) GetMachineFileRefaults() int64 {
+	if x != nil && x.MachineFileRefaults != nil {
+		return *x.MachineFileRefaults
+	}
+	return 0
 }
 
 // Tally is what the agent has counted in this life of its own.
@@ -4575,7 +4591,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"peak_bytes\x18\x1e \x01(\x03R\tpeakBytes\x12\x1b\n" +
 	"\tactive_ns\x18\x19 \x01(\x03R\bactiveNs\x12\x1a\n" +
-	"\bevicting\x18\x1a \x01(\tR\bevicting\"\xcd\b\n" +
+	"\bevicting\x18\x1a \x01(\tR\bevicting\"\xd4\t\n" +
 	"\x04View\x120\n" +
 	"\x06limits\x18\x01 \x03(\v2\x18.plimsoll.agent.v1.LimitR\x06limits\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\tR\abinding\x12\x1d\n" +
@@ -4606,7 +4622,10 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x0framp_left_bytes\x18\x19 \x01(\x03R\rrampLeftBytes\x12 \n" +
 	"\framp_next_ns\x18\x1a \x01(\x03R\n" +
 	"rampNextNs\x12.\n" +
-	"\x05tally\x18\x1b \x01(\v2\x18.plimsoll.agent.v1.TallyR\x05tally\"\xec\x02\n" +
+	"\x05tally\x18\x1b \x01(\v2\x18.plimsoll.agent.v1.TallyR\x05tally\x122\n" +
+	"\x15sandbox_file_refaults\x18\x1c \x01(\x03R\x13sandboxFileRefaults\x127\n" +
+	"\x15machine_file_refaults\x18\x1d \x01(\x03H\x00R\x13machineFileRefaults\x88\x01\x01B\x18\n" +
+	"\x16_machine_file_refaults\"\xec\x02\n" +
 	"\x05Tally\x12\x15\n" +
 	"\x06for_ns\x18\x01 \x01(\x03R\x05forNs\x12\x1a\n" +
 	"\badmitted\x18\x02 \x01(\x03R\badmitted\x124\n" +
@@ -4876,6 +4895,7 @@ func file_plimsoll_agent_v1_agent_proto_init() {
 		(*Ask_Clear)(nil),
 		(*Ask_Lore)(nil),
 	}
+	file_plimsoll_agent_v1_agent_proto_msgTypes[34].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
