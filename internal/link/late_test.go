@@ -124,25 +124,38 @@ func TestLateFramesOfAFormerStream(t *testing.T) {
 		t.Errorf("%d reservations of %v are left (%v)", view.Reservations, view.Account.Reserved, err)
 	}
 
-	// What the former stream tells late is older than what the later one told, by its stamp.
+	// What the former stream tells late is older than what the later one told, by its stamp; and
+	// where the agent wrote it no sooner, it is as new, and says what has become of it.
+	older := false
+	for epoch := int64(5); !older && ctx.Err() == nil; epoch++ {
+		newest, late := crosses(t, w, former, later, epoch, until)
+		if older = newest.Newer(late); older != (late.Admittable < newest.Admittable) {
+			t.Fatalf("late came %+v, and before it %+v", late, newest)
+		}
+	}
+}
+
+// crosses reserves over the former stream, whose answer is held up, and releases that over the
+// later one meanwhile. It returns what the later one told, and what the former tells late.
+func crosses(t *testing.T, w *detour, former, later *Conn, epoch int64, until host.Instant) (newest, late host.Verdict) {
+	t.Helper()
+	ctx := within(t)
 	w.down.Lock()
 	told := make(chan host.Verdict)
 	go func() {
-		a, err := former.Do(ctx, ask("b", 5, until))
+		a, err := former.Do(ctx, ask("b", epoch, until))
 		if err != nil {
 			t.Error(err)
 		}
 		told <- a.Verdict
 	}()
-	var newest host.Verdict
 	for reserved := false; !reserved && ctx.Err() == nil; {
-		reserved, _, _ = later.Holds(ctx, host.Ref{ID: "b", Epoch: 5})
+		reserved, _, _ = later.Holds(ctx, host.Ref{ID: "b", Epoch: epoch})
 	}
-	if a, err := later.Do(ctx, host.Release{ID: "b", Gen: 5}); err == nil {
-		newest = a.Verdict
+	a, err := later.Do(ctx, host.Release{ID: "b", Gen: epoch})
+	if err != nil {
+		t.Error(err)
 	}
 	w.down.Unlock()
-	if late := <-told; !newest.Newer(late) || late.Newer(newest) || late.Admittable >= newest.Admittable {
-		t.Errorf("late came %+v, and before it %+v", late, newest)
-	}
+	return a.Verdict, <-told
 }
