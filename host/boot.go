@@ -145,6 +145,9 @@ func (h *Host) done(e Done) {
 	entry, kept := h.keep(s, e)
 	if !kept {
 		end := endOf(s, e)
+		if e.Evicted {
+			h.fx.Answer.Evicted = end.Reason
+		}
 		end.Unbooted = s.Phase == Starting && !s.Stopping && !e.Evicted && h.now-s.Redeemed <= failsWithin
 		h.end(end)
 	}

@@ -185,6 +185,7 @@ type Answer struct {
 	Would   Denial  // what enforce would have said, in shadow; Denial is a yes then
 	InLine  bool    // Redeem: granted, but the start comes later, in Effects.Starts
 	Running bool    // Release: the sandbox is being stopped; its end follows
+	Evicted string  // Done: why it had to go, where it had to; it comes back through the gate
 	Until   Instant // Reserve, Renew, Stand, and Done where the place is kept: when that lapses
 	Need    gate.Bytes
 	Verdict Verdict // as it is after the step; a denial carries it to be picked again with

@@ -177,4 +177,7 @@ type Exit struct {
 	Signal  string `json:"signal,omitempty"` // its name
 	OOM     bool   `json:"oom,omitempty"`    // the kernel killed it at its own memory limit
 	Unknown bool   `json:"unknown,omitempty"`
+	// Evicted is why it had to go, where the host ran out of memory: whatever Status says, it has
+	// not ended by itself, and comes back through the gate by another admission.
+	Evicted string `json:"evicted,omitempty"`
 }

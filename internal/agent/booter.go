@@ -51,6 +51,7 @@ type tracked struct {
 	stopping sync.Once
 	reason   string     // of the end, in its booter's words; guarded by the booter's mu
 	by       host.Means // what was done to it, because it had to go; likewise
+	evicted  string     // why it had to go, once told is closed; "" for one that ended otherwise
 }
 
 func newBooter(a *Agent) *booter {
@@ -168,13 +169,14 @@ func (b *booter) abandon(s *session, reason string) {
 }
 
 // done reports an end, detached from whoever caused it.
-func (b *booter) done(end host.Done) {
+func (b *booter) done(end host.Done) host.Answer {
 	ctx, cancel := context.WithTimeout(context.Background(), detachedFor)
 	defer cancel()
-	_, err := b.agent.Do(ctx, end)
+	answer, err := b.agent.Do(ctx, end)
 	if err != nil && !errors.Is(err, ErrStopped) {
 		b.agent.cfg.Log.Error("an end is not written down yet, and told when it is", "id", end.ID, "err", err)
 	}
+	return answer
 }
 
 // detachedFor bounds work that must survive its caller.
@@ -307,10 +309,10 @@ func (b *booter) watch(t *tracked) {
 		b.agent.cfg.Log.Error("a sandbox ended and left something behind", "id", t.ref.ID, "err", exit.Err)
 	}
 	reason, by := b.endOf(t)
-	b.done(host.Done{
+	t.evicted = b.done(host.Done{
 		ID: t.ref.ID, Epoch: t.ref.Epoch, Reason: cmp.Or(reason, exit.String()), By: by,
 		OutOfMemory: by == "" && b.hostRanOut(t, exit),
-	})
+	}).Evicted
 }
 
 // over takes a booter's word that its sandbox is gone, and waits until it is: while the

@@ -119,7 +119,7 @@ func (s *seam) attend(ctx context.Context, b *session, t *tracked, detach bool) 
 		case <-ctx.Done():
 			return
 		case <-t.told:
-			s.exited(b, p.Wait(), logs)
+			s.exited(b, t, logs)
 			return
 		case q, open := <-s.lines:
 			if !open {
@@ -147,13 +147,14 @@ func whyNotRun(b *session, err error) error {
 
 // exited sends the rest of the output, and how it ended. A sandbox that goes on without
 // this agent has not.
-func (s *seam) exited(b *session, e driver.Exit, logs *tails) {
+func (s *seam) exited(b *session, t *tracked, logs *tails) {
+	e := t.process.Wait()
 	if errors.Is(e.Err, driver.ErrDetached) {
 		return
 	}
 	for logs.send(s) {
 	}
-	s.send(boot.Reply{Event: boot.EvExited, ID: b.ref.ID, Epoch: b.ref.Epoch, Exit: exitOf(e)})
+	s.send(boot.Reply{Event: boot.EvExited, ID: b.ref.ID, Epoch: b.ref.Epoch, Exit: exitOf(e, t.evicted)})
 }
 
 // tailEvery is how late a line of output may come.
@@ -167,8 +168,8 @@ func (s *seam) signal(p *driver.Process, q boot.Request) {
 	p.Signal(syscall.Signal(q.Signal))
 }
 
-func exitOf(e driver.Exit) *boot.Exit {
-	out := &boot.Exit{Status: e.Code, OOM: e.OOM && e.OwnLimit, Unknown: e.Unknown}
+func exitOf(e driver.Exit, evicted string) *boot.Exit {
+	out := &boot.Exit{Status: e.Code, OOM: e.OOM && e.OwnLimit, Unknown: e.Unknown, Evicted: evicted}
 	if e.Signal != 0 {
 		out.Signal = signalName(e.Signal)
 	}

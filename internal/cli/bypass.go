@@ -243,13 +243,13 @@ func (a *app) runBypassed(cmd *cobra.Command, f runFlags, argv []string) error {
 	return a.withSeam(func(c boot.Client) error {
 		numbers, over := passOn(signals)
 		defer over()
-		exit, err := c.RunUnticketed(cmd.Context(), boot.Ask{MemoryMB: size, Class: f.class, Key: f.key, Template: f.template}, command, a.stdout, a.stderr, numbers)
+		end, err := c.RunUnticketed(cmd.Context(), boot.Ask{MemoryMB: size, Class: f.class, Key: f.key, Template: f.template}, command, a.stdout, a.stderr, numbers)
 		if errors.Is(err, api.TicketRejected) {
 			return &Failure{ExitNotAllowed, errors.New("no bypass is open on this host: it boots nothing without a ticket"), "plimsoll bypass --hosts all --for 30m --reason TEXT, as root or the agent's own user"}
 		}
 		if err != nil {
 			return err
 		}
-		return exited(exit.Status)
+		return exit(a.stderr, end)
 	})
 }

@@ -186,14 +186,14 @@ func (a *app) gateBoot(ctx context.Context, c boot.Client, ask boot.Ask, argv []
 	}
 	numbers, over := passOn(signals)
 	defer over()
-	exit, err := c.Run(ctx, r.Ticket, command, a.stdout, a.stderr, numbers)
+	end, err := c.Run(ctx, r.Ticket, command, a.stdout, a.stderr, numbers)
 	if err != nil {
 		undo, cancel := detached(ctx)
 		defer cancel()
 		c.Release(undo, r.Ticket) // else it lapses by itself
 		return err
 	}
-	return exited(exit.Status)
+	return exit(a.stderr, end)
 }
 
 // seam is the boot seam of this machine: the environment's, the note's, or where an agent

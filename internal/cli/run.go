@@ -23,7 +23,8 @@ type runFlags struct {
 }
 
 const runLong = `Asks for a sandbox to be admitted, boots CMD in it on this machine, streams its output, and
-exits with its status. All is quiet when all goes well.
+exits with its status. All is quiet when all goes well. A sandbox that had to go because the
+host ran out of memory is told as such, with exit status 75: run it again.
 
 The sandbox gets this environment (without PLIMSOLL_TOKEN) and working directory, and no
 standard input. INT, TERM and HUP are passed on to it. Its end frees its memory and its slot

@@ -44,9 +44,9 @@ func (r *runner) run(ctx context.Context) error {
 			r.giveUp(ctx, err)
 			return r.ended(err)
 		}
-		exit, err := r.boot(ctx, admission)
+		end, err := r.boot(ctx, admission)
 		if err == nil {
-			return r.exit(exit)
+			return exit(r.stderr, end)
 		}
 		if r.caught != 0 || !client.NotNow(err) || !time.Now().Before(r.deadline) {
 			r.giveBack(ctx, err)
@@ -214,13 +214,16 @@ func (w way) socketOf(a *api.Admission) (string, error) {
 	}
 }
 
-// exit turns the sandbox's end into ours.
-func (r *runner) exit(e boot.Exit) error {
+// exit turns the sandbox's end into ours. The status of one that had to go says nothing of its
+// work, least of all a zero by which it obeyed a hook.
+func exit(stderr io.Writer, e boot.Exit) error {
 	switch {
+	case e.Evicted != "":
+		return &Failure{ExitNotNow, errors.New("evicted: " + e.Evicted), "again, by the same command: it is admitted anew where there is room, and begins from the start unless it kept what it had"}
 	case e.Unknown:
 		return &Failure{ExitInternal, errors.New("the sandbox has ended, and nobody knows how"), "plimsoll admissions shows its end"}
 	case e.OOM:
-		fmt.Fprintln(r.stderr, "plimsoll: the sandbox was killed at its own memory limit\ntry: a larger --memory, or a class with more")
+		fmt.Fprintln(stderr, "plimsoll: the sandbox was killed at its own memory limit\ntry: a larger --memory, or a class with more")
 	}
 	return exited(e.Status)
 }

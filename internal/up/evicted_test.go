@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -164,4 +165,64 @@ func TestTheEvictedWait(t *testing.T) {
 		return err == nil && a.State == api.AdmissionStateRunning
 	})
 	s.empty()
+}
+
+// TestRunSaysThatItWasEvicted (T102): whoever waits at plimsoll run for a real process that had to
+// go is told so, and why, and that asking again is the remedy; not that its command failed. So is
+// whoever asked the host alone.
+func TestRunSaysThatItWasEvicted(t *testing.T) {
+	for _, words := range [][]string{
+		{"run", "--class", "job", "--key", "job"},
+		{"gate", "run", "--memory", "700MiB", "--key", "job"},
+	} {
+		t.Run(words[0], func(t *testing.T) {
+			s := newSite(t)
+			s.set("PLIMSOLL_HOST_HEADROOM", "128MiB")
+			s.set("PLIMSOLL_HOST_SAMPLE_LIMITS", "20ms")
+			s.set("PLIMSOLL_HOST_SAMPLE_SANDBOXES", "100ms")
+			s.write(evictConfig)
+			s.up()
+			ends := s.runHolder("job", 260, words...)
+			s.boots(s, s.placed("grows", "burst", "h1"), 750)
+			text, got := ends()
+			if got != 75 || !strings.HasPrefix(text, "plimsoll: evicted: killed: the host had ") || !strings.Contains(text, "\ntry: again, ") {
+				t.Errorf("status %d: %s", got, text)
+			}
+			s.release(t, "grows")
+			s.empty()
+		})
+	}
+}
+
+// runHolder has a command run a holder of so many MiB, waits until it holds them, and returns what
+// waits for the command's end.
+func (s *site) runHolder(name string, mib int, words ...string) (ends func() (said string, status int)) {
+	s.t.Helper()
+	path, err := binary()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	fifo := filepath.Join(s.dir, name)
+	if err := unix.Mkfifo(fifo, 0o666); err != nil {
+		s.t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(fifo, os.O_RDWR, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { pipe.Close() })
+	fmt.Fprintln(pipe, mib)
+	cmd, out := exec.Command(path, append(append([]string{"--data-dir", s.data}, words...), "--", "/usr/bin/perl", "-e", holder, fifo)...), new(output)
+	cmd.Env, cmd.Stdout, cmd.Stderr = []string{"HOME=/"}, out, out
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() { defer close(over); cmd.Wait() }()
+	s.t.Cleanup(func() { cmd.Process.Kill(); <-over })
+	s.eventually("it to hold what it holds", func() bool {
+		h, err := s.client().Host(within(s.t, 5*time.Second), "h1")
+		return err == nil && h.ResidentMB >= int64(mib)-10
+	})
+	return func() (string, int) { <-over; return out.String(), cmd.ProcessState.ExitCode() }
 }
