@@ -203,3 +203,18 @@ func (g *Gateway) teach(c *config.Class, a *gate.Ask) {
 		a.Rule.Learned = min(k.Estimate.Reserve, a.Memory)
 	}
 }
+
+// UsualAsk is what a request of a class wants that says nothing itself, with the reserve in force.
+func (g *Gateway) UsualAsk(ctx context.Context, c *config.Class) (gate.Ask, error) {
+	ask, _, err := c.Ask(nil, nil, "", nil)
+	if err != nil {
+		return gate.Ask{}, err
+	}
+	if g.lore.Load() == nil { // this replica has only begun
+		if err := g.readLore(ctx); err != nil {
+			g.Log.Warn("what was learned of runs is not known yet: the rule of the class is taken", "class", c.Name, "err", err)
+		}
+	}
+	g.teach(c, &ask)
+	return ask, nil
+}

@@ -32,18 +32,18 @@ func (u *Up) announce(ctx context.Context) error {
 		return err
 	}
 	u.noted = true
-	inForce := *u.File
-	inForce.Fleet = u.gateway.Fleet()
-	for _, w := range config.Warnings(inForce, view.Limits) {
+	now := *u.File
+	now.Fleet = u.gateway.Fleet()
+	for _, w := range config.Warnings(now, view.Limits) {
 		u.Log.Warn(w)
 	}
 	fmt.Fprintf(u.Out, "plimsoll %s is up\n\n", u.Version)
 	if u.hasHost() {
-		u.printHost(view)
+		u.printHost(ctx, view)
 	}
 	u.printPools()
 	u.printWays()
-	u.printTry(view)
+	u.printTry(ctx, view)
 	return nil
 }
 
@@ -71,9 +71,21 @@ func (u *Up) firstView(ctx context.Context) (host.View, error) {
 	}
 }
 
-func (u *Up) printHost(v host.View) {
+// inForce says whether a no is one.
+func inForce(e host.Enforcement) string {
+	switch e {
+	case host.Shadow:
+		return "in shadow, nothing is refused for want of room"
+	case host.Observe:
+		return "observed, nothing is enforced"
+	default:
+		return "enforced"
+	}
+}
+
+func (u *Up) printHost(ctx context.Context, v host.View) {
 	out, fleet := u.Out, u.gateway.Fleet()
-	fmt.Fprintf(out, "  host      %s, %s admission, enforced, intake %s\n", v.Config.ID, v.Config.Mode, v.Verdict.Intake)
+	fmt.Fprintf(out, "  host      %s, %s admission, %s, intake %s\n", v.Config.ID, v.Config.Mode, inForce(v.Verdict.Enforcement), v.Verdict.Intake)
 	fmt.Fprintf(out, "  may promise %s: %s free under the limit %q, less %s of headroom", v.Verdict.Admittable, v.Account.Free, v.Binding, v.Account.Headroom)
 	if n := len(v.Sandboxes); n > 0 {
 		fmt.Fprintf(out, ", less what %d re-adopted sandboxes are charged", n)
@@ -81,7 +93,7 @@ func (u *Up) printHost(v host.View) {
 	fmt.Fprintln(out)
 	for i := range fleet.Classes {
 		if c := &fleet.Classes[i]; !fleet.WithoutHosts(c) {
-			fmt.Fprintf(out, "  class     %-10s %9s, %s\n", c.Name, c.Memory, fitting(c, v))
+			fmt.Fprintf(out, "  class     %-10s %9s, %s\n", c.Name, c.Memory, u.fitting(ctx, c, v))
 		}
 	}
 }
@@ -119,9 +131,9 @@ func (u *Up) printWays() {
 	fmt.Fprintf(out, "  data      %s\n\n", local.DataDir)
 }
 
-func (u *Up) printTry(v host.View) {
+func (u *Up) printTry(ctx context.Context, v host.View) {
 	fleet := u.gateway.Fleet()
-	if class := roomiest(fleet, v); u.hasHost() && class != "" {
+	if class := u.roomiest(ctx, fleet, v); u.hasHost() && class != "" {
 		fmt.Fprintf(u.Out, "Try, in another terminal:\n\n  plimsoll %srun --class %s -- sh -c 'echo hello from a sandbox'\n  plimsoll %shost show %s\n\n",
 			u.dataDirFlag(), class, u.dataDirFlag(), v.Config.ID)
 		return
@@ -146,7 +158,7 @@ func (u *Up) dataDirFlag() string {
 
 // roomiest is the class of which most would fit now, the smallest of those: the one to try.
 // It is empty when no class is for hosts.
-func roomiest(f *config.Fleet, v host.View) string {
+func (u *Up) roomiest(ctx context.Context, f *config.Fleet, v host.View) string {
 	var best *config.Class
 	for i := range f.Classes {
 		c := &f.Classes[i]
@@ -156,7 +168,7 @@ func roomiest(f *config.Fleet, v host.View) string {
 		case best == nil:
 			best = c
 		}
-		if n := cmp.Compare(room(c, v), room(best, v)); n > 0 || n == 0 && c.Memory < best.Memory {
+		if n := cmp.Compare(u.room(ctx, c, v), u.room(ctx, best, v)); n > 0 || n == 0 && c.Memory < best.Memory {
 			best = c
 		}
 	}
@@ -167,22 +179,24 @@ func roomiest(f *config.Fleet, v host.View) string {
 }
 
 // room is how many of a class the host would admit now, by its own arithmetic.
-func room(c *config.Class, v host.View) int64 {
-	return int64(v.Verdict.Admittable / max(needOf(c, v), 1))
+func (u *Up) room(ctx context.Context, c *config.Class, v host.View) int64 {
+	return int64(v.Verdict.Admittable / max(u.needOf(ctx, c, v), 1))
 }
 
-func needOf(c *config.Class, v host.View) gate.Bytes {
-	ask, _, err := c.Ask(nil, nil, "", nil)
+// needOf is what the next one of a class is charged at least: by what was learned, where that is
+// in force.
+func (u *Up) needOf(ctx context.Context, c *config.Class, v host.View) gate.Bytes {
+	ask, err := u.gateway.UsualAsk(ctx, c)
 	if err != nil {
 		return gate.PiB // its own default is out of its bounds: config refuses such a class
 	}
 	return gate.Need(ask, v.Config.Mode)
 }
 
-func fitting(c *config.Class, v host.View) string {
+func (u *Up) fitting(ctx context.Context, c *config.Class, v host.View) string {
 	kind := "stateless"
 	if c.Stateful {
 		kind = "stateful"
 	}
-	return fmt.Sprintf("%s, charged at least %s: room for %d", kind, needOf(c, v), room(c, v))
+	return fmt.Sprintf("%s, charged at least %s: room for %d", kind, u.needOf(ctx, c, v), u.room(ctx, c, v))
 }

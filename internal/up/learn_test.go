@@ -2,6 +2,7 @@ package up_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -123,4 +124,38 @@ func (s *site) fits(t *testing.T) (n int) {
 		s.release(t, fmt.Sprintf("fit-%d", i))
 	}
 	return n
+}
+
+// TestTheBannerSaysWhatIsInForce: what was learned is what the next one is charged, and a host in
+// shadow enforces nothing.
+func TestTheBannerSaysWhatIsInForce(t *testing.T) {
+	s := newSite(t)
+	s.set("PLIMSOLL_HOST_ID", "h7")
+	s.set("PLIMSOLL_HOST_SAMPLE_SANDBOXES", "50ms")
+	s.write(learnConfig)
+	s.up()
+	for round := range 6 {
+		s.run5(t, s, round)
+	}
+	var mb int64
+	s.eventually("30 runs to be learned from", func() bool {
+		list, err := s.client().Classes(within(t, 10*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		learned := list.Classes[0].Templates[0]
+		mb = learned.ReserveMB
+		return learned.State == api.ReserveStateLearned
+	})
+	s.stop()
+	s.write(learnConfig + "host: {enforcement: shadow}\n")
+	s.up()
+	for _, want := range []string{
+		"host      h7, working-set admission, in shadow, nothing is refused for want of room, intake open",
+		fmt.Sprintf("stateless, charged at least %d MiB: room for %d\n", mb, 768/mb),
+	} {
+		if !strings.Contains(s.stdout.String(), want) {
+			t.Errorf("no %q in\n%s", want, s.stdout)
+		}
+	}
 }
