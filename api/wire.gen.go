@@ -1005,7 +1005,10 @@ type Eviction struct {
 	At time.Time `json:"at"`
 
 	// By What was done: `ordered` (it has not gone yet), `hibernated` or `stopped` by the operator's
-	// hook, `killed`, `ended by itself` before that, or `dry-run`, where nothing was.
+	// hook, `killed` where there is none, `killed after its hook`, which did not make it go,
+	// `killed by the kernel`, which was quicker than the hook, `ended unseen` while no agent was
+	// there, so that by what is not known, `ended by itself` before anything was done, or
+	// `dry-run`, where nothing was.
 	By       string `json:"by"`
 	Class    string `json:"class,omitempty"`
 	Consumer string `json:"consumer,omitempty"`

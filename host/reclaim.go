@@ -36,12 +36,15 @@ type Means string
 
 // The means.
 const (
-	Ordered    Means = "ordered"    // it was told to go, and has not gone yet
-	WouldGo    Means = "dry-run"    // it would have been
-	Hibernated Means = "hibernated" // by the operator's hook
-	StoppedBy  Means = "stopped"    // likewise
-	Killed     Means = "killed"
-	GoneBefore Means = "ended by itself" // before anything was done to it
+	Ordered     Means = "ordered"               // it was told to go, and has not gone yet
+	WouldGo     Means = "dry-run"               // it would have been
+	Hibernated  Means = "hibernated"            // by the operator's hook
+	StoppedBy   Means = "stopped"               // likewise
+	Killed      Means = "killed"                // by the agent: there is no hook
+	KilledAfter Means = "killed after its hook" // by the agent: no hook made it go
+	ByKernel    Means = "killed by the kernel"  // which was quicker than its hook
+	Unseen      Means = "ended unseen"          // while no agent was there: by what is not known
+	GoneBefore  Means = "ended by itself"       // before anything was done to it
 )
 
 // Eviction is one deed of a lost bet, with the figures that it was decided by.

@@ -309,9 +309,11 @@ func (b *booter) watch(t *tracked) {
 		b.agent.cfg.Log.Error("a sandbox ended and left something behind", "id", t.ref.ID, "err", exit.Err)
 	}
 	reason, by := b.endOf(t)
+	ranOut := b.hostRanOut(t, exit)
+	by = endedBy(by, ranOut)
 	t.evicted = b.done(host.Done{
 		ID: t.ref.ID, Epoch: t.ref.Epoch, Reason: cmp.Or(reason, exit.String()), By: by,
-		OutOfMemory: by == "" && b.hostRanOut(t, exit),
+		OutOfMemory: ranOut && (by == "" || by == host.ByKernel),
 	}).Evicted
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"time"
 
@@ -18,6 +19,8 @@ const (
 	evictsAtOnce = 8
 	// goneWithin is how long one may be there after its hook said that it is not.
 	goneWithin = time.Second
+	// dyingWithin is that of one whose hook failed, and may have ended it all the same.
+	dyingWithin = 100 * time.Millisecond
 )
 
 // begin says how long evictions of this life may go on.
@@ -63,8 +66,8 @@ func (a *Agent) pay(o *outcome) {
 	}
 }
 
-// evict makes a sandbox give its memory back: by the operator's hooks, else by force. What it
-// was made to go by is noted before, since its end may come first.
+// evict makes a sandbox give its memory back: by the operator's hooks, one after the other while
+// it is still there, and in the end by force.
 func (b *booter) evict(e host.Eviction) {
 	b.mu.Lock()
 	t := b.tracked[host.Ref{ID: e.ID, Epoch: e.Epoch}]
@@ -78,27 +81,48 @@ func (b *booter) evict(e host.Eviction) {
 	case <-t.told:
 		return
 	}
-	for _, way := range []struct {
-		hook *Hook
-		name string
-		by   host.Means
-	}{{&b.agent.cfg.Hooks.Hibernate, hookHibernate, host.Hibernated}, {&b.agent.cfg.Hooks.Stop, hookStop, host.StoppedBy}} {
-		if !way.hook.set() {
-			continue
-		}
-		b.makes(t, way.by)
-		if err := b.hooks.call(b.ctx, way.name, way.hook, b.hooks.ofSandbox(way.name, &e)); err != nil {
-			b.agent.cfg.Log.Error("a hook failed for a sandbox that has to go", "hook", way.name, "id", e.ID, "err", err)
-			continue
-		}
-		if b.goes(t) {
+	force := host.Killed
+	for _, way := range b.ways() {
+		if b.asks(t, &way, &e) {
 			return
 		}
-		b.agent.cfg.Log.Warn("a sandbox is still there after its hook: it is killed", "hook", way.name, "id", e.ID)
-		b.kill(t, "")
-		return
+		force = host.KilledAfter
 	}
-	b.kill(t, host.Killed)
+	b.kill(t, force)
+}
+
+// way is a hook that may make a sandbox go.
+type way struct {
+	hook *Hook
+	name string
+	by   host.Means
+}
+
+// ways are those that the operator has set, in the order in which they are tried.
+func (b *booter) ways() []way {
+	h := &b.agent.cfg.Hooks
+	return slices.DeleteFunc([]way{{&h.Hibernate, hookHibernate, host.Hibernated}, {&h.Stop, hookStop, host.StoppedBy}},
+		func(w way) bool { return !w.hook.set() })
+}
+
+// asks calls a hook, and says whether no other way is needed. What it is gone by is noted before,
+// since its end may come first.
+func (b *booter) asks(t *tracked, w *way, e *host.Eviction) bool {
+	b.makes(t, w.by)
+	err := b.hooks.call(b.ctx, w.name, w.hook, b.hooks.ofSandbox(w.name, e))
+	if b.ctx.Err() != nil {
+		return true // the next life of this agent goes on
+	}
+	log := b.agent.cfg.Log
+	if err != nil {
+		log.Error("a hook failed for a sandbox that had to go", "hook", w.name, "id", e.ID, "err", err)
+		return b.goes(t, dyingWithin)
+	}
+	if b.goes(t, goneWithin) {
+		return true
+	}
+	log.Warn("a sandbox is still there after its hook: the next way follows", "hook", w.name, "id", e.ID)
+	return false
 }
 
 func (b *booter) makes(t *tracked, by host.Means) {
@@ -107,9 +131,10 @@ func (b *booter) makes(t *tracked, by host.Means) {
 	t.by = by
 }
 
-// goes waits a moment for the end that a hook has promised.
-func (b *booter) goes(t *tracked) bool {
-	patience := time.NewTimer(goneWithin)
+// goes waits a moment for the end that a hook has caused. Of what is gone no other way is tried:
+// its pid may be another's.
+func (b *booter) goes(t *tracked, within time.Duration) bool {
+	patience := time.NewTimer(within)
 	defer patience.Stop()
 	select {
 	case <-t.told:
@@ -124,9 +149,7 @@ func (b *booter) kill(t *tracked, by host.Means) {
 	if b.ctx.Err() != nil {
 		return
 	}
-	if by != "" {
-		b.makes(t, by)
-	}
+	b.makes(t, by)
 	if err := t.process.Kill(t.cgroup); err != nil && !errors.Is(err, driver.ErrDetached) {
 		b.agent.cfg.Log.Error("a sandbox that has to go is not gone", "id", t.ref.ID, "err", err)
 	}
@@ -140,12 +163,20 @@ func evictionOf(s *host.Sandbox) host.Eviction {
 	}
 }
 
-// awayMeans is what became of one that ended while no agent was there: who was told to go did.
+// awayMeans is what is known of one that ended while no agent was there: that it was told to go.
 func awayMeans(s *host.Sandbox) host.Means {
 	if s.Evicting != "" {
-		return host.Killed
+		return host.Unseen
 	}
 	return ""
+}
+
+// endedBy is what made a sandbox go. While its hook was at it the kernel may have been quicker.
+func endedBy(by host.Means, ranOut bool) host.Means {
+	if ranOut && (by == host.Hibernated || by == host.StoppedBy) {
+		return host.ByKernel
+	}
+	return by
 }
 
 // hostRanOut says whether the kernel ended a sandbox for want of the host's memory. One that met

@@ -44,3 +44,6 @@ func (a *Agent) HostRanOut(exit driver.Exit) bool { return a.booter.hostRanOut(&
 
 // ScoreAt is the kernel's score of a place in the order of victims.
 func ScoreAt(place, of int) int { return scoreAt(place, of) }
+
+// EndedBy is what a sandbox's end is put down to.
+func EndedBy(by host.Means, ranOut bool) host.Means { return endedBy(by, ranOut) }

@@ -330,19 +330,30 @@ func TestHibernateHook(t *testing.T) {
 	r.checkDeeds()
 }
 
-// A hook that fails, one that hangs and one that only says that it did leave the sandbox to be
-// killed, within their time.
+// A hook that fails, one that hangs and one that only says that it did are followed by the next
+// one, and by force where none is left, each within its time. What is told is what ended it.
 func TestHooksThatDoNothing(t *testing.T) {
 	needsCgroups(t)
-	for name, c := range map[string]struct{ then, by string }{
-		"fails":               {"exit 3", "killed: "},
-		"hangs":               {"sleep 1000 & sleep 1000", "killed: "},
-		"says that it did it": {"exit 0", "hibernated: "},
+	for name, c := range map[string]struct{ hibernate, stop, by string }{
+		"fails":                        {"exit 3", "", "killed after its hook: "},
+		"hangs":                        {"sleep 1000 & sleep 1000", "", "killed after its hook: "},
+		"says that it did it":          {"exit 0", "", "killed after its hook: "},
+		"says it, and the next did it": {"exit 0", "kill -9 $PLIMSOLL_PID", "stopped: "},
+		"both say it":                  {"exit 0", "exit 0", "killed after its hook: "},
+		"did it, and fails":            {"kill -9 $PLIMSOLL_PID; sleep 2; exit 3", "", "hibernated: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, paying(512*gate.MiB))
-			path, _ := r.hookScript("hibernate", c.then)
-			r.cfg.Hooks.Hibernate = agent.Hook{Exec: []string{path}, Within: 300 * time.Millisecond}
+			path, _ := r.hookScript("hibernate", c.hibernate)
+			within := 10 * time.Second
+			if name == "hangs" {
+				within = 300 * time.Millisecond
+			}
+			r.cfg.Hooks.Hibernate = agent.Hook{Exec: []string{path}, Within: within}
+			stop, stopped := r.hookScript("stop", c.stop)
+			if c.stop != "" {
+				r.cfg.Hooks.Stop = agent.Hook{Exec: []string{stop}, Within: within}
+			}
 			r.start()
 			feed := r.Subscribe()
 			a := r.feed("a", sized(512, false, 0))
@@ -350,8 +361,52 @@ func TestHooksThatDoNothing(t *testing.T) {
 			if end := r.hears(feed, host.Ref{ID: "a", Epoch: 1}); end.How != host.Evicted || !strings.HasPrefix(end.Reason, c.by) {
 				t.Errorf("%s: %s", end.How, end.Reason)
 			}
+			if _, err := os.Stat(stopped); (err == nil) != (c.stop != "") {
+				t.Errorf("the next hook was called: %v", err == nil)
+			}
+			if e := r.view().Evictions[0]; string(e.By)+": " != c.by {
+				t.Errorf("the host shows that it was %s", e.By)
+			}
+			r.checkDeeds()
 		})
 	}
+}
+
+// A sandbox that was gone when its hook failed is nobody's to stop: its pid may be another's.
+func TestNoHookForTheGone(t *testing.T) {
+	needsCgroups(t)
+	r := newRig(t, paying(512*gate.MiB))
+	path, _ := r.hookScript("hibernate", "kill -9 $PLIMSOLL_PID; sleep 1; exit 3")
+	stop, stopped := r.hookScript("stop", "exit 0")
+	r.cfg.Hooks = agent.Hooks{
+		Hibernate: agent.Hook{Exec: []string{path}, Within: 5 * time.Second}, Stop: agent.Hook{Exec: []string{stop}, Within: 5 * time.Second},
+	}
+	r.start()
+	a := r.feed("a", sized(512, false, 0))
+	a.eat(490, 0)
+	r.eventually("the hook to fail", func() bool { return strings.Contains(r.log.String(), "a hook failed for a sandbox that had to go") })
+	r.eventually("its end", func() bool { _, there := r.sandbox("a"); return !there })
+	time.Sleep(50 * time.Millisecond)
+	if _, err := os.Stat(stopped); err == nil {
+		t.Error("the next hook was called")
+	}
+}
+
+// What was told to go and ended while no agent was there: by what is not known, and is not said.
+func TestEvictionThatNobodySaw(t *testing.T) {
+	needsCgroups(t)
+	r := newRig(t, paying(512*gate.MiB))
+	path, said := r.hookScript("hibernate", "sleep 1000")
+	r.cfg.Hooks.Hibernate = agent.Hook{Exec: []string{path}, Within: 20 * time.Second}
+	r.start()
+	a := r.feed("a", sized(512, false, 0))
+	a.eat(490, 0)
+	r.eventually("the hook to be called", func() bool { _, err := os.Stat(said); return err == nil })
+	r.restart(func() {
+		unix.Kill(a.pid, unix.SIGKILL)
+		unix.Wait4(a.pid, nil, 0, nil)
+	})
+	r.told("a", host.Evicted, "ended unseen: the host had ")
 }
 
 // A sandbox that somebody else booted is killed by its pid, whose start time is checked, with
@@ -415,6 +470,27 @@ func TestWhoseMemoryRanOut(t *testing.T) {
 	} {
 		if got := r.HostRanOut(c.exit); got != c.host {
 			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}
+
+// A deed that was under way is not what ended a sandbox that the kernel killed meanwhile; what
+// the agent had killed it had.
+func TestTheKernelIsQuickerThanAHook(t *testing.T) {
+	for _, c := range []struct {
+		by     host.Means
+		ranOut bool
+		want   host.Means
+	}{
+		{host.Hibernated, true, host.ByKernel},
+		{host.StoppedBy, true, host.ByKernel},
+		{host.Hibernated, false, host.Hibernated},
+		{host.Killed, true, host.Killed},
+		{host.KilledAfter, true, host.KilledAfter},
+		{"", true, ""},
+	} {
+		if got := agent.EndedBy(c.by, c.ranOut); got != c.want {
+			t.Errorf("%q, and the kernel killed: %v: %q", c.by, c.ranOut, got)
 		}
 	}
 }
