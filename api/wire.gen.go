@@ -2298,7 +2298,8 @@ type TemplateStanding struct {
 
 	// WouldAdmit How many sandboxes of a template, of its largest configured size that ran, the hosts would hold if
 	// they held nothing else: each counted for its charge, which is its mean resident memory where that
-	// is more than the rule says.
+	// is more than its reserve. A reserve counts for life, also that of a class whose rule drops it when a
+	// sandbox has settled: how many would fit then is a question of bursts, which a mean says nothing of.
 	WouldAdmit WouldAdmit `json:"would_admit"`
 }
 
@@ -2390,16 +2391,17 @@ type WaitingFor string
 
 // WouldAdmit How many sandboxes of a template, of its largest configured size that ran, the hosts would hold if
 // they held nothing else: each counted for its charge, which is its mean resident memory where that
-// is more than the rule says.
+// is more than its reserve. A reserve counts for life, also that of a class whose rule drops it when a
+// sandbox has settled: how many would fit then is a question of bursts, which a mean says nothing of.
 type WouldAdmit struct {
 	// Committed Each for what it is configured with.
 	Committed int64 `json:"committed"`
 
-	// Essay Each for what the class's rule reserves.
-	Essay int64 `json:"essay"`
-
-	// Learned Each for what runs have shown; absent until enough were seen.
+	// Learned Each for the more of `learned_mb` and `mean_mb`; absent until enough runs were seen.
 	Learned *int64 `json:"learned,omitempty"`
+
+	// Rule Each for the more of `prior_mb` and `mean_mb`: by the class's rule, for life.
+	Rule int64 `json:"rule"`
 }
 
 // WouldRefuse Reason -> how often it was only counted: by a host since its agent started, of a pool by this

@@ -64,7 +64,7 @@ func (r *rig) lesson(want api.TemplateStanding) {
 	if list.Classes[0].Name != "job" || got.State != want.State || got.Runs != want.Runs || got.ReserveMB != want.ReserveMB || got.ConfiguredMB != 512 {
 		r.t.Errorf("it says %+v, want %+v", got, want)
 	}
-	if got.WouldAdmit.Essay < got.WouldAdmit.Committed {
+	if got.WouldAdmit.Rule < got.WouldAdmit.Committed {
 		r.t.Errorf("%+v", got.WouldAdmit)
 	}
 }

@@ -14,7 +14,7 @@ func (a *app) classesCommand() *cobra.Command {
 	ofHost := false
 	cmd := &cobra.Command{
 		Use:   "classes",
-		Short: "List the classes: what was learned of their runs, and what each rule would admit",
+		Short: "List the classes: what was learned of their runs, and what each policy would admit",
 		Long: `Lists what is reserved of each template's sandboxes, and why.
 
   RUNS       "prior; 12 of 30 runs": the class's rule (reserve_fraction, reserve_floor) until
@@ -22,9 +22,17 @@ func (a *app) classesCommand() *cobra.Command {
   RESERVE    MiB that the next one is charged at least, however little it touches
   RESIDENT   what they held of what they were configured with, on average
   ABOVE      runs that peaked above the learned reserve, as predicted and as seen
-  COMMITTED, ESSAY, LEARNED
-             how many of them the hosts would hold by each rule, if they held nothing else:
-             each for its configured size; for the class's rule; for what was learned
+  COMMITTED, RULE, LEARNED
+             how many of them the hosts would hold by each policy, if they held nothing else:
+             what each could promise, divided by what one of them counts for, which is
+             COMMITTED  its configured size
+             RULE       the class's rule, or what they held on average if that is more
+             LEARNED    what was learned, or what they held on average if that is more
+
+RULE is the essay's rule, a quarter of the configured size and at least 512 MiB where the
+class says nothing else, in the form in which a host charges it: for life. As the essay has
+it, only until a sandbox has been seen, it is the policy "essay" of plimsoll sim density, which
+plays bursts; an average cannot tell by how much that would pass a host's memory.
 
 A template whose runs peak above their reserve more often than was predicted is broken: the
 class's rule is in force again until enough runs ended anew.
@@ -75,13 +83,13 @@ func drawClasses(w io.Writer, list *api.ClassList) error {
 		_, err := fmt.Fprintln(w, "no class is placed on hosts")
 		return err
 	}
-	t := newTable("CLASS", "TEMPLATE", "RUNS", ">CONFIGURED", ">RESERVE", ">RESIDENT", "ABOVE", ">COMMITTED", ">ESSAY", ">LEARNED")
+	t := newTable("CLASS", "TEMPLATE", "RUNS", ">CONFIGURED", ">RESERVE", ">RESIDENT", "ABOVE", ">COMMITTED", ">RULE", ">LEARNED")
 	for i := range list.Classes {
 		c := &list.Classes[i]
 		for j := range c.Templates {
 			s := &c.Templates[j]
 			t.row(c.Name, s.Template, runsOf(s), grouped(s.ConfiguredMB), grouped(s.ReserveMB), partOf(s.ResidentRatio), aboveOf(s),
-				grouped(s.WouldAdmit.Committed), grouped(s.WouldAdmit.Essay), numberOf(s.WouldAdmit.Learned))
+				grouped(s.WouldAdmit.Committed), grouped(s.WouldAdmit.Rule), numberOf(s.WouldAdmit.Learned))
 			if s.BrokeAt != nil {
 				t.note("its runs peaked higher than was predicted, last at " + clock(*s.BrokeAt))
 			}

@@ -93,7 +93,7 @@ func templateStanding(c *config.Class, k *learned.Known, rooms []gate.Bytes) api
 		mean, ratio := k.Mean.CeilMiB(), float64(k.Held)/float64(k.Committed)
 		out.MeanMB, out.ResidentRatio = &mean, &ratio
 	}
-	out.WouldAdmit = api.WouldAdmit{Committed: holds(rooms, size), Essay: holds(rooms, max(prior, k.Mean))}
+	out.WouldAdmit = api.WouldAdmit{Committed: holds(rooms, size), Rule: holds(rooms, max(prior, k.Mean))}
 	if e.Learned && !c.Stateful {
 		mb, n := e.Reserve.CeilMiB(), holds(rooms, max(e.Reserve, k.Mean))
 		predicted, seen := e.Predicted, e.Seen

@@ -96,7 +96,7 @@ func TestReserveIsLearned(t *testing.T) {
 		r.ran("k29", "large", 200*gate.MiB)
 		time.Sleep(11 * time.Second)
 		got := r.template("large", "large")
-		if got.State != api.ReserveStateLearned || got.ReserveMB != 200 || got.WouldAdmit.Learned == nil || *got.WouldAdmit.Learned <= 3*got.WouldAdmit.Essay {
+		if got.State != api.ReserveStateLearned || got.ReserveMB != 200 || got.WouldAdmit.Learned == nil || *got.WouldAdmit.Learned <= 3*got.WouldAdmit.Rule {
 			t.Errorf("after 30 runs: %+v", got)
 		}
 		if mb := r.charged("q", "large"); mb != 200 {
