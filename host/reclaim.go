@@ -88,9 +88,9 @@ type debt struct {
 	lost    bool // by the last reading
 	ordered bool // somebody was told to go, or would have been
 	at      Instant
-	vain    bool            // nobody was left to be told
-	seen    bool            // a sample came since the last one has
-	told    map[string]bool // in a dry run: who was named since the bet was lost
+	vain    bool         // nobody was left to be told
+	seen    bool         // a sample came since the last one has
+	told    map[Ref]bool // in a dry run: who was named since the bet was lost
 }
 
 // Reclaim is what is in force. A host that refuses nothing ends nothing either: in shadow it
@@ -123,11 +123,22 @@ func (h *Host) reclaim(full bool) {
 		h.fx.Measure = true
 		return
 	}
-	victims := pressure.Victims(h.candidates(), r.Deficit())
+	victims := pressure.Victims(h.candidates(), r.Deficit().Sub(h.named()))
 	d.ordered, d.at, d.vain, d.seen = true, h.now, len(victims) == 0, false
 	for i := range victims {
 		h.evict(&victims[i])
 	}
+}
+
+// named is what those hold who were named in a dry run and are still there. It would be back: what
+// they were named for is lacking for no one else.
+func (h *Host) named() (held gate.Bytes) {
+	for _, s := range h.sandboxes {
+		if h.debt.told[Ref{s.ID, s.Epoch}] {
+			held = held.Add(s.Usage.Resident)
+		}
+	}
+	return held
 }
 
 // awaitsBack says whether what was ordered may still come back. When the last one is gone, the
@@ -161,7 +172,7 @@ func (h *Host) pending() bool {
 // candidates are those that could give something back now, whoever may be asked to.
 func (h *Host) candidates() (all []pressure.Candidate) {
 	for _, s := range h.sandboxes {
-		if s.Phase != Running || s.Stopping || s.Evicting != "" || h.debt.told[s.ID] {
+		if s.Phase != Running || s.Stopping || s.Evicting != "" || h.debt.told[Ref{s.ID, s.Epoch}] {
 			continue
 		}
 		all = append(all, h.candidate(s))
@@ -188,9 +199,9 @@ func (h *Host) evict(c *pressure.Candidate) {
 		e.By = WouldGo
 		h.tally.wouldEvict++
 		if h.debt.told == nil {
-			h.debt.told = map[string]bool{}
+			h.debt.told = map[Ref]bool{}
 		}
-		h.debt.told[s.ID] = true
+		h.debt.told[Ref{s.ID, s.Epoch}] = true
 		h.ownDeed("evict "+s.ID+" (dry-run: it goes on)", e.Why())
 	} else {
 		s.Evicting, s.orderedAt = e.Why(), h.now
