@@ -165,6 +165,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a.sayReclaim()
+	a.booter.hooks.check()
 	a.booter.begin(ctx)
 	helpers.Go(func() { a.sampleUntil(ctx) })
 	helpers.Go(func() { a.booter.hooks.notifyUntil(ctx) })

@@ -47,3 +47,6 @@ func ScoreAt(place, of int) int { return scoreAt(place, of) }
 
 // EndedBy is what a sandbox's end is put down to.
 func EndedBy(by host.Means, ranOut bool) host.Means { return endedBy(by, ranOut) }
+
+// WithWords adds to a hook's failure what it said.
+func WithWords(err error, words string) error { return withWords(err, words) }

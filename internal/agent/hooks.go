@@ -93,6 +93,27 @@ func newHooks(cfg *Config) *hooks {
 	}
 }
 
+// check says at the start what would be found only when a bet is lost.
+func (h *hooks) check() {
+	all := &h.cfg.Hooks
+	for _, hook := range []struct {
+		name string
+		*Hook
+	}{{hookHibernate, &all.Hibernate}, {hookStop, &all.Stop}, {hookShut, &all.IntakeShut}, {hookOpened, &all.IntakeOpened}} {
+		if len(hook.Exec) == 0 {
+			continue
+		}
+		if _, err := exec.LookPath(hook.Exec[0]); err != nil {
+			h.cfg.Log.Error("the program of a hook cannot be run: install it there, make it executable for this agent's user, or take the hook out of the file",
+				"hook", "host.hooks."+hook.name, "err", err)
+		}
+	}
+	if h.cfg.Host.Reclaim != host.ReclaimOn && (all.Hibernate.set() || all.Stop.set()) {
+		h.cfg.Log.Warn("host.hooks.hibernate and host.hooks.stop are never called unless reclaim is on: set host.reclaim to on, or leave them out",
+			"reclaim", h.cfg.Host.Reclaim)
+	}
+}
+
 func (h *hooks) ofSandbox(event string, e *host.Eviction) hookNews {
 	return hookNews{
 		Event: event, Host: h.cfg.Host.ID, At: time.Now(), Reason: e.Why(), FreeMB: e.Free.FloorMiB(), HeadroomMB: e.Headroom.CeilMiB(),
@@ -178,9 +199,17 @@ func run(ctx context.Context, argv, env []string) error {
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = 100 * time.Millisecond
 	if err := c.Run(); err != nil {
-		return fmt.Errorf("%w: %s", err, strings.TrimSpace(words.text.String()))
+		return withWords(err, words.text.String())
 	}
 	return nil
+}
+
+// withWords adds to an error what was said, if anything was.
+func withWords(err error, words string) error {
+	if words = strings.TrimSpace(words); words == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, words)
 }
 
 // clipped keeps the first of what is written to it.
@@ -212,7 +241,7 @@ func (h *hooks) post(ctx context.Context, url string, n *hookNews) error {
 	defer answer.Body.Close()
 	words, _ := io.ReadAll(io.LimitReader(answer.Body, hookWords))
 	if answer.StatusCode/100 != 2 {
-		return fmt.Errorf("it answered %s: %s", answer.Status, strings.TrimSpace(string(words)))
+		return withWords(fmt.Errorf("it answered %s", answer.Status), string(words))
 	}
 	return nil
 }

@@ -97,9 +97,17 @@ func (o *killOrder) count(ctx context.Context) {
 		return
 	}
 	if o.counted && n > o.lastKill {
-		o.agent.cfg.Log.Error("the kernel has killed for want of memory", "times", n-o.lastKill, "since_boot", n)
+		o.agent.cfg.Log.Error("the kernel's out-of-memory killer has killed", "times", n-o.lastKill, "since_boot", n, "for", killedFor(o.machine))
 	}
 	if _, err := o.agent.Do(ctx, host.KillCount{N: n, Away: !o.counted}); err == nil {
 		o.counted, o.lastKill = true, n
 	}
+}
+
+// killedFor says for want of whose memory the kernel's kills were that are counted.
+func killedFor(m *hostmem.Machine) string {
+	if m.Memory().Version == 2 {
+		return "want of the host's memory, or at a limit that is no sandbox's own"
+	}
+	return "want of the host's memory, or at a cgroup's own limit: not told apart without cgroup v2"
 }

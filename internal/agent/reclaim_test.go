@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -369,6 +370,48 @@ func TestHooksThatDoNothing(t *testing.T) {
 			}
 			r.checkDeeds()
 		})
+	}
+}
+
+// What would be found only when the bet is lost is said at the start, with what to do.
+func TestHooksAreCheckedAtTheStart(t *testing.T) {
+	r := newRig(t, func(c *agent.Config) { c.Host.Reclaim = host.ReclaimOff })
+	fine, _ := r.hookScript("fine", "exit 0")
+	plain := filepath.Join(r.tmp, "plain")
+	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.cfg.Hooks = agent.Hooks{
+		Hibernate: agent.Hook{Exec: []string{filepath.Join(r.tmp, "none"), "-x"}, Within: time.Second}, Stop: agent.Hook{Exec: []string{plain}, Within: time.Second},
+		IntakeShut: agent.Hook{Exec: []string{fine}, Within: time.Second}, IntakeOpened: agent.Hook{Exec: []string{r.tmp}, Within: time.Second},
+	}
+	r.start()
+	r.view()
+	log := r.log.String()
+	for hook, why := range map[string]string{"hibernate": "no such file or directory", "stop": "permission denied", "intake_opened": "is a directory"} {
+		found := false
+		for line := range strings.Lines(log) {
+			found = found || strings.Contains(line, "level=ERROR") && strings.Contains(line, "install it there, make it executable") &&
+				strings.Contains(line, "hook=host.hooks."+hook+" ") && strings.Contains(line, why)
+		}
+		if !found {
+			t.Errorf("of %s it is not said: %s", hook, why)
+		}
+	}
+	if strings.Contains(log, "intake_shut") {
+		t.Error("one that can be run is told of")
+	}
+	if !strings.Contains(log, "are never called unless reclaim is on: set host.reclaim to on, or leave them out") {
+		t.Error("nobody was told that hooks are set for nothing")
+	}
+}
+
+// A failure ends with what was said, or with itself.
+func TestWhatAHookSays(t *testing.T) {
+	for said, want := range map[string]string{"": "run: exit status 3", " \n": "run: exit status 3", "no disk\n": "run: exit status 3: no disk"} {
+		if got := agent.WithWords(errors.New("run: exit status 3"), said).Error(); got != want {
+			t.Errorf("%q: %q, want %q", said, got, want)
+		}
 	}
 }
 

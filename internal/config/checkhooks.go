@@ -33,8 +33,12 @@ func (r *report) checkReclaim(h *Host) {
 }
 
 func (r *report) checkHook(path string, h *Hook) {
-	r.between(join(path, "within"), h.Within, 10*time.Millisecond, time.Minute)
+	within := join(path, "within")
+	r.between(within, h.Within, 10*time.Millisecond, time.Minute)
+	name := path[strings.LastIndexByte(path, '.')+1:]
 	switch {
+	case len(h.Exec) == 0 && h.Webhook == "" && (r.stated(path, false) || r.stated(within, false)):
+		r.relation([]string{path, within}, "would do nothing; write exec: [/usr/local/bin/%s], webhook: http://127.0.0.1:9000/%s or both, or leave it out", name, name)
 	case len(h.Exec) > 0 && !isAbsolute(h.Exec[0]):
 		r.relation([]string{join(path, "exec")}, "%q is no program by its absolute path; write one, as in /usr/local/bin/hibernate: no shell and no PATH look for it", short(h.Exec[0]))
 	case strings.ContainsRune(strings.Join(h.Exec, ""), 0):

@@ -257,6 +257,9 @@ func TestReclaim(t *testing.T) {
 		"{hooks: {stop: {exec: [stop]}}}":            `"stop" is no program by its absolute path`,
 		"{hooks: {stop: {webhook: 'ftp://h/x'}}}":    `"ftp://h/x" is no address that can be told`,
 		"{hooks: {hibernate: {within: 2m}}}":         "host.hooks.hibernate.within: 2m is out of bounds; write a duration from 10ms to 1m",
+		"{hooks: {hibernate: {}}}":                   "p.yaml:1: host.hooks.hibernate: would do nothing; write exec: [/usr/local/bin/hibernate], webhook: http://127.0.0.1:9000/hibernate or both, or leave it out",
+		"{hooks: {stop: {within: 5s}}}":              "host.hooks.stop: would do nothing; write exec: [/usr/local/bin/stop]",
+		"{hooks: {intake_shut: {exec: []}}}":         "host.hooks.intake_shut: would do nothing",
 		"{hooks: {wake: {exec: [/bin/true]}}}":       "host.hooks.wake: is not a setting",
 		"{hooks: {hibernate: {exec: [\"/a\\0b\"]}}}": "is no program by its absolute path",
 	} {
