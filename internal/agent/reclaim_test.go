@@ -118,19 +118,51 @@ func kernelKills(t *testing.T, m *hostmem.Machine, parent string) int64 {
 	return n
 }
 
-// Real processes under a real budget: one that ramps, one that bursts, one that leaks, one that
-// idles and one that keeps state. The intake is shut soon after the line, the stateful one stays,
-// and so does whoever need not go; the kernel's killer has nothing to do (target 10, T100, T103).
+// Real processes under a limit that the kernel keeps: one that ramps, one that bursts, one that
+// leaks, one that idles and one that keeps state, all together more than the limit. The stateful
+// one stays, and the kernel's killer has nothing to do (target 10, T100, T103).
 func TestLostBetOfRealProcesses(t *testing.T) {
 	needsCgroups(t)
-	r := startRig(t, paying(768*gate.MiB, func(c *agent.Config) { c.Host.Marks.Dwell = 200 * time.Millisecond }))
-	feed := r.Subscribe()
-	before := kernelKills(t, r.cfg.Machine, r.parent)
-	state := r.feed("state", sized(160, true, -5))
-	idle := r.feed("idle", sized(512, false, 0))
-	ramp := r.feed("ramp", sized(512, false, 1))
-	leak := r.feed("leak", sized(512, false, 1))
+	r, state := bursting(t, host.ReclaimOn)
+	if end := r.hears(r.burst, host.Ref{ID: "idle", Epoch: 1}); end.How != host.Evicted || !strings.HasPrefix(end.Reason, "killed: the host had ") {
+		t.Errorf("the idle one of the lowest priority ended as %s: %s", end.How, end.Reason)
+	}
+	t.Log(r.line())
+	r.eventually("the bet to be paid", func() bool { return !r.view().Lost })
+	if !alive(state.pid) {
+		t.Error("the one that keeps state is gone")
+	}
+	if n := r.view().Tally.Killed; n > 0 {
+		t.Errorf("the kernel killed %d", n)
+	}
+	r.checkDeeds()
+}
+
+// The same without reclaim: then the kernel kills, so that it is reclaim which saves the others.
+func TestLostBetWithoutReclaim(t *testing.T) {
+	needsCgroups(t)
+	r, _ := bursting(t, host.ReclaimOff)
+	r.eventually("the kernel to kill", func() bool { return r.view().Tally.Killed > 0 })
+}
+
+// bursts are real processes under a limit, of which one has just begun to burst.
+type bursts struct {
+	*rig
+	burst *agent.Feed
+	line  func() string // what was seen of the valve
+}
+
+func bursting(t *testing.T, reclaim host.Reclaim) (*bursts, *fed) {
+	t.Helper()
+	const limit = 832 * gate.MiB
+	r := startRig(t, paying(0, func(c *agent.Config) {
+		c.Host.Reclaim, c.Host.Headroom, c.Host.Marks.Dwell = reclaim, 256*gate.MiB, 200*time.Millisecond
+	}))
+	b := &bursts{rig: r, burst: r.Subscribe()}
+	state, idle := r.feed("state", sized(160, true, -5)), r.feed("idle", sized(512, false, 0))
+	ramp, leak := r.feed("ramp", sized(512, false, 1)), r.feed("leak", sized(512, false, 1))
 	burst := r.feed("burst", sized(512, false, 2))
+	r.limited(limit)
 	state.eat(100, 0)
 	idle.eat(120, 0)
 	state.holds(90)
@@ -140,33 +172,21 @@ func TestLostBetOfRealProcesses(t *testing.T) {
 	ramp.holds(110)
 	leak.holds(50)
 	r.eventually("the intake to be open", func() bool { return r.view().Shut == "" })
-	watch := r.watchLine(64 * gate.MiB)
-	burst.eat(500, 0)
-	end := r.hears(feed, host.Ref{ID: "idle", Epoch: 1})
-	t.Logf("intake shut %v after the line", watch())
-	if end.How != host.Evicted || !strings.HasPrefix(end.Reason, "killed: the host had ") {
-		t.Errorf("the idle one of the lowest priority ended as %s: %s", end.How, end.Reason)
-	}
-	r.eventually("the bet to be paid", func() bool { return !r.view().Lost })
-	if !alive(state.pid) {
-		t.Error("the one that keeps state is gone")
-	}
-	if n := kernelKills(t, r.cfg.Machine, r.parent) - before; n > 0 {
-		t.Errorf("the kernel killed %d", n)
-	}
-	r.checkDeeds()
+	b.line = r.watchLine(limit, 128*gate.MiB)
+	burst.eat(500, 5000)
+	return b, state
 }
 
-// watchLine looks at the budget's real use and at the intake, and says how long the second
-// took after the first.
-func (r *rig) watchLine(mark gate.Bytes) func() time.Duration {
+// watchLine looks at what all sandboxes hold of so much and at the intake, and says how long the
+// second moved after the first had passed the mark, or that it moved before.
+func (r *rig) watchLine(of, mark gate.Bytes) func() string {
 	var line, shut time.Time
 	var over sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	over.Go(func() {
 		for ctx.Err() == nil && shut.IsZero() {
 			all, err := r.cfg.Machine.ResidentCgroup(r.parent)
-			if line.IsZero() && err == nil && r.cfg.Budget-all.Bytes < mark {
+			if line.IsZero() && err == nil && of-all.Bytes < mark {
 				line = time.Now()
 			}
 			if v, err := r.Verdict(ctx); err == nil && v.Intake == host.IntakePressure {
@@ -175,23 +195,23 @@ func (r *rig) watchLine(mark gate.Bytes) func() time.Duration {
 			time.Sleep(time.Millisecond)
 		}
 	})
-	return func() time.Duration {
+	r.t.Cleanup(func() { cancel(); over.Wait() })
+	return func() string {
 		r.t.Helper()
 		patience := time.AfterFunc(2*time.Second, cancel) // whoever calls may have seen more than it has
 		over.Wait()
 		patience.Stop()
-		cancel()
-		if shut.IsZero() {
+		switch late := shut.Sub(line); {
+		case shut.IsZero():
 			r.t.Error("the intake stayed open")
-		}
-		if line.IsZero() {
-			return 0 // its growth shut it before
-		}
-		late := shut.Sub(line)
-		if late > 2*time.Second {
+		case line.IsZero():
+			return "intake shut before the line"
+		case late > 2*time.Second:
 			r.t.Errorf("shut %v after the line", late)
+		default:
+			return fmt.Sprintf("intake shut %v after the line", late)
 		}
-		return late
+		return ""
 	}
 }
 
@@ -228,13 +248,13 @@ func TestDryRunEndsNobody(t *testing.T) {
 	needsCgroups(t)
 	r := startRig(t, paying(512*gate.MiB, func(c *agent.Config) { c.Host.Reclaim = host.ReclaimDryRun }))
 	a := r.feed("a", sized(512, false, 0))
-	watch := r.watchLine(64 * gate.MiB)
+	watch := r.watchLine(r.cfg.Budget, 64*gate.MiB)
 	a.eat(490, 0)
 	r.eventually("a dry run", func() bool { return len(r.view().Evictions) > 0 })
 	if e := r.view().Evictions[0]; e.By != host.WouldGo || e.ID != "a" || !alive(a.pid) {
 		t.Errorf("%+v, alive: %v", e, alive(a.pid))
 	}
-	t.Logf("intake shut %v after the line", watch())
+	t.Log(watch())
 	if log := r.log.String(); !strings.Contains(log, "a sandbox has to go") || !strings.Contains(log, "by=dry-run") {
 		t.Error("nobody was told")
 	}
