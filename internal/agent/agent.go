@@ -40,7 +40,7 @@ type Config struct {
 	Hooks           Hooks               // what an operator has done when a bet is lost, and when the intake moves
 	ReserveGroup    *uint32             // who may reserve at the boot seam besides root and the agent's own user
 	// Register takes a new incarnation from the store's sequence; it is asked only when the
-	// state of an earlier life on this boot is lost, or when that had none: an agent without
+	// state of an earlier life on this boot is lost or damaged, or when that had none: an agent without
 	// replicas has the incarnation 0, and keeps what runs when it gets some.
 	Register func(ctx context.Context, host string) (int64, error)
 	// Show says a view of the host to whoever asks at the boot seam; nil: nobody is told.
@@ -103,13 +103,12 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tell this boot of the machine from others: %w", err)
 	}
-	head := header{Host: cfg.Host.ID, BootID: bootID}
-	log, records, fresh, err := openState(filepath.Join(cfg.Dir, "state.log"), head)
+	log, got, err := a.takeUp(header{Host: cfg.Host.ID, BootID: bootID})
 	if err != nil {
 		return nil, err
 	}
 	incarnation := cmp.Or(cfg.Incarnation, log.head.Incarnation)
-	if cfg.Incarnation == 0 && (fresh || incarnation == 0) {
+	if incarnation == 0 || got.doubt != believed {
 		if incarnation, err = cfg.Register(ctx, cfg.Host.ID); err != nil {
 			err = fmt.Errorf("register host %s: %w", cfg.Host.ID, err)
 		}
@@ -118,22 +117,38 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		a.own, err = openOwnKeys(filepath.Join(cfg.Dir, ownKeysFile), cfg.Host.ID)
 	}
 	if err == nil {
-		err = log.start(incarnation, a.clock())
+		err = log.start(incarnation, got, a.clock())
 	}
 	if err != nil {
 		log.close()
 		return nil, err
 	}
+	if err := got.bound(); err != nil {
+		cfg.Log.Warn("too much is kept", "err", err)
+	}
 	if cfg.Driver == nil {
 		cfg.Host.Reclaim = host.ReclaimOff // nothing here can be ended
 	}
 	a.life, a.begun = incarnation, log.head.Begun
-	a.log, a.host = log, host.Restore(cfg.Host, incarnation, a.clock(), records)
+	a.log, a.host = log, host.Restore(cfg.Host, incarnation, a.clock(), got.records)
 	if err := a.findLost(); err != nil {
 		log.close()
 		return nil, err
 	}
 	return a, nil
+}
+
+// takeUp reads the state, and says what of it is not believed.
+func (a *Agent) takeUp(head header) (*stateLog, *found, error) {
+	log, got, err := openState(filepath.Join(a.cfg.Dir, "state.log"), head)
+	if err != nil {
+		return nil, nil, err
+	}
+	got.say(a.cfg.Log)
+	if a.cfg.Driver != nil {
+		got.stillRuns(a.cfg.Machine.StartTime)
+	}
+	return log, got, nil
 }
 
 // findLost tells the host what runs though its ledger was lost, before anybody can ask it: a

@@ -50,3 +50,6 @@ func EndedBy(by host.Means, ranOut bool) host.Means { return endedBy(by, ranOut)
 
 // WithWords adds to a hook's failure what it said.
 func WithWords(err error, words string) error { return withWords(err, words) }
+
+// CloseState ends an agent that never ran.
+func (a *Agent) CloseState() error { return a.log.close() }

@@ -40,6 +40,8 @@ func TestMain(m *testing.M) {
 			os.Exit(driver.ExecMain(os.Args[2:]))
 		case "test-booter":
 			os.Exit(booterMain(os.Args[2]))
+		case "test-killed":
+			os.Exit(killedMain(os.Args[2]))
 		}
 	}
 	goleak.VerifyTestMain(m)

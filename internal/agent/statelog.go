@@ -59,28 +59,31 @@ const (
 	compactAt = 4096
 )
 
-// openState reads the log of an earlier life on this boot. fresh is true when there is
-// none to be trusted: no file, another host's, another boot's, another version's, or one
-// whose header is torn; the caller then registers anew.
-func openState(path string, want header) (l *stateLog, records []host.Record, fresh bool, err error) {
+// openState reads the log of an earlier life on this boot. What of it is not believed is kept
+// beside it, before anything can replace it.
+func openState(path string, want header) (l *stateLog, got *found, err error) {
 	lock, err := lockState(path)
 	if err != nil {
-		return nil, nil, false, err
+		return nil, nil, err
 	}
 	l = &stateLog{path: path, head: want, lock: lock, live: map[host.Name]line{}}
 	data, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return l, &found{}, nil
+	case err != nil:
 		l.close()
-		return nil, nil, false, fmt.Errorf("read the agent's state: %w; it must be a file that the user who runs the agent can read", err)
+		return nil, nil, fmt.Errorf("read the agent's state: %w; it must be a file that the user who runs the agent can read", err)
 	}
-	head, rest, ok := readHeader(data)
-	if !ok || head.Version != stateVersion || head.Host != want.Host || head.BootID != want.BootID {
-		return l, nil, true, nil
+	got = judge(data, want)
+	if err := got.keep(path, data); err != nil {
+		l.close()
+		return nil, nil, err
 	}
-	l.head = head
-	records = readRecords(rest)
-	l.note(records)
-	return l, records, false, nil
+	if got.doubt == believed {
+		l.head = got.head
+	}
+	return l, got, nil
 }
 
 // lockState keeps a second agent away from the state: each would undo what the other
@@ -102,22 +105,9 @@ func readHeader(data []byte) (h header, rest []byte, ok bool) {
 	return h, rest, found && json.Unmarshal(line, &h) == nil
 }
 
-// readRecords returns every whole record. Nothing is written after a torn line, so that
-// one can only be the last, and nobody was ever answered on the strength of it.
-func readRecords(data []byte) []host.Record {
-	var out []host.Record
-	for {
-		line, rest, whole := bytes.Cut(data, []byte("\n"))
-		var r host.Record
-		if !whole || json.Unmarshal(line, &r) != nil {
-			return out
-		}
-		out, data = append(out, r), rest
-	}
-}
-
-// start begins a life under an incarnation, with a compacted file.
-func (l *stateLog) start(incarnation int64, now host.Instant) error {
+// start begins a life under an incarnation, with a compacted file that has what was taken over.
+func (l *stateLog) start(incarnation int64, got *found, now host.Instant) error {
+	l.note(got.records)
 	l.head.Version, l.head.Incarnation = stateVersion, incarnation
 	if l.head.Begun == 0 {
 		l.head.Begun = now

@@ -42,20 +42,23 @@ func newLogged(t *testing.T, seed uint64) *logged {
 
 func (l *logged) open() {
 	l.t.Helper()
-	log, records, fresh, err := openState(l.path, header{Host: "h1", BootID: "b"})
+	log, got, err := openState(l.path, header{Host: "h1", BootID: "b"})
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if fresh {
+	if fresh(log, got) {
 		log.head.Incarnation++
 	}
-	if err := log.start(log.head.Incarnation, l.now); err != nil {
+	if err := log.start(log.head.Incarnation, got, l.now); err != nil {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { log.close() })
-	l.log, l.host = log, host.Restore(l.cfg, log.head.Incarnation, l.now, records)
+	l.log, l.host = log, host.Restore(l.cfg, log.head.Incarnation, l.now, got.records)
 	l.measured()
 }
+
+// fresh says that there was no life to go on with.
+func fresh(log *stateLog, got *found) bool { return got.doubt != believed || log.head.Incarnation == 0 }
 
 func (l *logged) measured() {
 	l.step(host.Sample{Limits: []gate.Limit{{Name: "machine", Size: 64 * gate.GiB}}})
@@ -116,23 +119,23 @@ func (l *logged) random() {
 }
 
 // restored is the host that a file's text leads to.
-func (l *logged) restored(text []byte) (h *host.Host, records []host.Record, fresh bool) {
+func (l *logged) restored(text []byte) (h *host.Host, records []host.Record, anew bool) {
 	l.t.Helper()
 	path := l.path + ".copy"
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		l.t.Fatal(err)
 	}
-	log, records, fresh, err := openState(path, header{Host: "h1", BootID: "b"})
+	log, got, err := openState(path, header{Host: "h1", BootID: "b"})
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	defer log.close()
-	h = host.Restore(l.cfg, log.head.Incarnation, l.now, records)
+	h = host.Restore(l.cfg, log.head.Incarnation, l.now, got.records)
 	h.Step(l.now, host.Tick{})
 	if err := h.CheckInvariants(); err != nil {
 		l.t.Fatal(err)
 	}
-	return h, records, fresh
+	return h, got.records, fresh(log, got)
 }
 
 // Property: any prefix of a log restores a state of which everything was so at some time,
@@ -196,20 +199,20 @@ func (l *logged) goesOn(text []byte, records []host.Record) {
 		l.t.Fatal(err)
 	}
 	want := header{Host: "h1", BootID: "b"}
-	log, _, _, err := openState(path, want)
+	log, got, err := openState(path, want)
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	extra := host.Record{Kind: host.RecordIntake, Intake: host.IntakeCordoned}
-	if err := errors.Join(log.start(7, l.now), log.append([]host.Record{extra}, l.now), log.close()); err != nil {
+	if err := errors.Join(log.start(7, got, l.now), log.append([]host.Record{extra}, l.now), log.close()); err != nil {
 		l.t.Fatal(err)
 	}
-	log, after, fresh, err := openState(path, want)
-	if err != nil || fresh {
-		l.t.Fatalf("%d bytes: fresh %v, %v", len(text), fresh, err)
+	log, got, err = openState(path, want)
+	if err != nil || fresh(log, got) || got.torn > 0 {
+		l.t.Fatalf("%d bytes: %+v, %v", len(text), got, err)
 	}
 	defer log.close()
-	a, b := host.Restore(l.cfg, 7, l.now, append(records, extra)), host.Restore(l.cfg, 7, l.now, after)
+	a, b := host.Restore(l.cfg, 7, l.now, append(records, extra)), host.Restore(l.cfg, 7, l.now, got.records)
 	if !reflect.DeepEqual(live(a, l.now), live(b, l.now)) {
 		l.t.Fatalf("%d bytes: %+v after %+v", len(text), live(b, l.now), live(a, l.now))
 	}
@@ -399,16 +402,44 @@ func FuzzOpenState(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		log, records, fresh, err := openState(path, header{Host: "h1", BootID: "b"})
+		log, got, err := openState(path, header{Host: "h1", BootID: "b"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer log.close()
-		if fresh && len(records) > 0 {
-			t.Error("records of a log that is not trusted")
+		for _, r := range got.records {
+			open := r.Kind == host.RecordReservation && r.State == ledger.Open && !r.Gone
+			if got.doubt != believed && (got.doubt != damaged || open) {
+				t.Errorf("%s, and taken over: %+v", got.doubt, r)
+			}
 		}
-		if err := log.start(1, 0); err != nil {
+		if kept, err := os.ReadFile(keptPath(path)); got.kept != "" && (err != nil || !bytes.Equal(kept, text)) {
+			t.Errorf("kept %q of %q, %v", kept, text, err)
+		}
+		if err := log.start(1, got, 0); err != nil {
 			t.Fatal(err)
 		}
 	})
+}
+
+// What is kept of a file that grew beyond measure is cut, and not before the next one is there.
+func TestKeptIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.log")
+	if err := errors.Join(os.WriteFile(path, []byte("\x00\n"), 0o644), os.Truncate(path, keepMost+1)); err != nil {
+		t.Fatal(err)
+	}
+	log, got, err := openState(path, header{Host: "h1", BootID: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.close()
+	if info, err := os.Stat(path); err != nil || info.Size() != keepMost+1 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if err := errors.Join(log.start(1, got, 0), got.bound()); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(keptPath(path)); err != nil || info.Size() != keepMost || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
 }
