@@ -114,8 +114,10 @@ func (h *Host) reclaim(full bool) {
 		d.ordered = d.ordered && h.pending() // or the next loss would wait for what came back
 		return
 	}
-	h.fx.Lost = !d.lost
-	d.lost = true
+	if !d.lost {
+		d.lost, h.fx.Lost = true, true
+		h.tally.lost++
+	}
 	switch {
 	case h.Reclaim() == ReclaimOff || h.awaitsBack():
 		return

@@ -15,7 +15,8 @@ type Tally struct {
 	Admitted   int64         // asks that were promised memory, each once
 	Refused    []Refused
 	Shut       time.Duration // that the valve was shut for
-	Evicted    int64         // sandboxes that had to go because a bet was lost
+	Lost       int64         // how often the bet was lost
+	Evicted    int64         // sandboxes that had to go because of that
 	WouldEvict int64         // and that would have had to: in a dry run
 	Killed     int64         // by the kernel, for want of the host's memory
 
@@ -48,6 +49,7 @@ type tally struct {
 	admitted   int64
 	refused    map[Denial]int64 // denial -> how often
 	shut       time.Duration
+	lost       int64
 	evicted    int64
 	wouldEvict int64
 	killed     int64
@@ -149,7 +151,7 @@ func (h *Host) compare(e *Reserve, denial Denial) {
 func (h *Host) tallied() Tally {
 	t := &h.tally
 	out := Tally{
-		For: t.lived, Admitted: t.admitted, Shut: t.shut, Evicted: t.evicted, WouldEvict: t.wouldEvict, Killed: t.killed,
+		For: t.lived, Admitted: t.admitted, Shut: t.shut, Lost: t.lost, Evicted: t.evicted, WouldEvict: t.wouldEvict, Killed: t.killed,
 		WouldAdmit: t.wouldAdmit, WouldRefuse: t.wouldRefuse, Weighed: t.weighed - t.since,
 	}
 	for d, n := range t.refused {

@@ -150,6 +150,7 @@ func (g *Gateway) Load(ctx context.Context) error {
 	// Somebody may have loaded a later one meanwhile; the next Load looks again.
 	if g.fleet.CompareAndSwap(old, &loaded{generation: c.Generation, fleet: fleet}) {
 		g.useCohortRule(fleet)
+		g.Metrics.begin(fleet)
 	}
 	return nil
 }

@@ -146,6 +146,9 @@ func TestReserveIsNotLearned(t *testing.T) {
 // line in the log and a count, once.
 func TestBrokenPrediction(t *testing.T) {
 	learning(t, fleetDocument, oneHost(512<<10), func(r *rig) {
+		if n, err := testutil.GatherAndCount(r.metrics, "plimsoll_templates_broken_total"); n < 2 || err != nil {
+			t.Errorf("of %d classes something is counted before it happens: %v", n, err)
+		}
 		for i := range 30 {
 			r.ran(fmt.Sprint("k", i), "large", 200*gate.MiB)
 		}

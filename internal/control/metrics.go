@@ -72,6 +72,16 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
+// begin has what may happen to a class counted from zero: of a series that begins with its first
+// event nothing says that it has risen.
+func (m *Metrics) begin(fleet *config.Fleet) {
+	for i := range fleet.Classes {
+		if c := &fleet.Classes[i]; !fleet.WithoutHosts(c) {
+			m.TemplatesBroken.WithLabelValues(c.Name)
+		}
+	}
+}
+
 // Refused is what stands before every no that leaves, once for each: it names, counts and
 // logs it, and sees to it that no "not now" goes without an appointment. who is nil for a
 // caller that nobody knows.
@@ -140,6 +150,9 @@ var (
 	descFileCache  = prometheus.NewDesc("plimsoll_host_file_cache_bytes", "File cache that the kernel charges to sandboxes, and can drop; in no other figure.", perHost, nil)
 	descRefaults   = prometheus.NewDesc("plimsoll_host_file_refaults_total", "Pages of files that were read again soon after they had been dropped for want of memory: of sandboxes with a cgroup, since the agent started, and of the whole machine, since it did. Absent for a machine whose kernel does not count them.", []string{"host", "of"}, nil)
 	descEvictions  = prometheus.NewDesc("plimsoll_host_evictions_total", "Sandboxes that had to go because the host ran out of memory, since its agent started: evicted, killed by the kernel, or only told in a dry-run.", []string{"host", "how"}, nil)
+	descLost       = prometheus.NewDesc("plimsoll_host_lost_bets_total", "Times that a host was about to run out of memory, since its agent started: what it promised was asked of it all at once.", perHost, nil)
+	descRamp       = prometheus.NewDesc("plimsoll_host_ramping", "1 while a host promises little, and more by steps, because the kernel has killed for want of its memory.", perHost, nil)
+	descPSI        = prometheus.NewDesc("plimsoll_host_psi_percent", "Time in which some of what runs on a host, or all of it (full), stalled for want of memory, of the last second or by avg10, whichever is more: what the valve goes by. Absent where the kernel does not say.", []string{"host", "stalled"}, nil)
 	descStrays     = prometheus.NewDesc("plimsoll_host_out_of_gate", "Sandboxes that run on a host without a ticket: an alarm, unless it is 0.", perHost, nil)
 	descOutside    = prometheus.NewDesc("plimsoll_host_out_of_gate_bytes", "Memory that those hold, and are charged.", perHost, nil)
 	descShut       = prometheus.NewDesc("plimsoll_host_intake_shut", "1 while the valve keeps a host's intake shut.", perHost, nil)
@@ -160,7 +173,7 @@ func (g *Gateway) Gauges() prometheus.Collector { return hostGauges{g} }
 func (c hostGauges) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom,
-		descAside, descFree, descFileCache, descRefaults, descEvictions, descStrays, descOutside, descSandboxes, descShut, descQuarantine, descDeaf, descBusy, descRunning, descCap, descWaiting, descOutOfGate, descTemplates,
+		descAside, descFree, descFileCache, descRefaults, descEvictions, descLost, descRamp, descPSI, descStrays, descOutside, descSandboxes, descShut, descQuarantine, descDeaf, descBusy, descRunning, descCap, descWaiting, descOutOfGate, descTemplates,
 	} {
 		out <- d
 	}
@@ -178,11 +191,7 @@ func (c hostGauges) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(descQuarantine, prometheus.GaugeValue, 1, link.ID(), string(why))
 		}
 	}
-	deaf := 0.0
-	if c.g.deaf.Load() {
-		deaf = 1
-	}
-	out <- prometheus.MustNewConstMetric(descDeaf, prometheus.GaugeValue, deaf)
+	out <- prometheus.MustNewConstMetric(descDeaf, prometheus.GaugeValue, oneIf(c.g.deaf.Load()))
 	c.g.collectTemplates(out)
 	lines, err := c.g.Store.Lines(ctx)
 	if err != nil {
@@ -226,15 +235,17 @@ func collectHost(out chan<- prometheus.Metric, id string, v host.View) {
 	count(descEvictions, v.Tally.Evicted, "evicted")
 	count(descEvictions, v.Tally.Killed, "kernel")
 	count(descEvictions, v.Tally.WouldEvict, "dry-run")
+	out <- prometheus.MustNewConstMetric(descLost, prometheus.CounterValue, float64(v.Tally.Lost), id)
+	if r := &v.Reading; r.PSI {
+		out <- prometheus.MustNewConstMetric(descPSI, prometheus.GaugeValue, float64(r.Some)/100, id, "some")
+		out <- prometheus.MustNewConstMetric(descPSI, prometheus.GaugeValue, float64(r.Full)/100, id, "full")
+	}
+	out <- gauge(descRamp, oneIf(v.RampNext > 0), id)
 	bytes(descOutside, v.Outside)
 	out <- gauge(descStrays, float64(len(v.OutOfGate)), id)
 	out <- gauge(descOpen, float64(v.Reservations), id)
 	out <- gauge(descSandboxes, float64(len(v.Sandboxes)), id)
-	shut := 0.0
-	if v.Verdict.Intake == host.IntakePressure {
-		shut = 1
-	}
-	out <- gauge(descShut, shut, id)
+	out <- gauge(descShut, oneIf(v.Verdict.Intake == host.IntakePressure), id)
 }
 
 // HostGauges are those of one host, for whoever serves them without a replica.
@@ -250,7 +261,7 @@ type oneHost struct {
 // Describe sends what Collect may send.
 func (h oneHost) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom, descAside, descFree, descFileCache, descRefaults, descEvictions, descStrays, descOutside, descSandboxes, descShut,
+		descResident, descCommitted, descReserved, descOpen, descAdmittable, descHeadroom, descAside, descFree, descFileCache, descRefaults, descEvictions, descLost, descRamp, descPSI, descStrays, descOutside, descSandboxes, descShut,
 	} {
 		out <- d
 	}
@@ -267,6 +278,13 @@ func (h oneHost) Collect(out chan<- prometheus.Metric) {
 
 func gauge(d *prometheus.Desc, v float64, label string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label)
+}
+
+func oneIf(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
 }
 
 // links returns every agent that is connected, by id.

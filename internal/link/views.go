@@ -188,7 +188,7 @@ func viewFrom(v *agentv1.View, verdict host.Verdict) host.View {
 
 func tallyOf(t *host.Tally) *agentv1.Tally {
 	out := &agentv1.Tally{
-		ForNs: int64(t.For), Admitted: t.Admitted, ShutNs: int64(t.Shut), Evicted: t.Evicted, WouldEvict: t.WouldEvict, Killed: t.Killed,
+		ForNs: int64(t.For), Admitted: t.Admitted, ShutNs: int64(t.Shut), Evicted: t.Evicted, WouldEvict: t.WouldEvict, Killed: t.Killed, Lost: t.Lost,
 		WouldAdmit: t.WouldAdmit, WouldRefuse: t.WouldRefuse, WeighedNs: int64(t.Weighed),
 		Mean: &agentv1.Load{
 			SandboxesMilli: t.Mean.SandboxesMilli, PromisedBytes: int64(t.Mean.Promised), ResidentBytes: int64(t.Mean.Resident),
@@ -205,7 +205,7 @@ func tallyFrom(t *agentv1.Tally) host.Tally {
 	m := t.GetMean()
 	out := host.Tally{
 		For: time.Duration(t.GetForNs()), Admitted: t.GetAdmitted(), Shut: time.Duration(t.GetShutNs()),
-		Evicted: t.GetEvicted(), WouldEvict: t.GetWouldEvict(), Killed: t.GetKilled(),
+		Evicted: t.GetEvicted(), WouldEvict: t.GetWouldEvict(), Killed: t.GetKilled(), Lost: t.GetLost(),
 		WouldAdmit: t.GetWouldAdmit(), WouldRefuse: t.GetWouldRefuse(), Weighed: time.Duration(t.GetWeighedNs()),
 		Mean: host.Load{
 			SandboxesMilli: m.GetSandboxesMilli(), Promised: gate.Bytes(m.GetPromisedBytes()), Resident: gate.Bytes(m.GetResidentBytes()),

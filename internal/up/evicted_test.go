@@ -188,6 +188,12 @@ func TestRunSaysThatItWasEvicted(t *testing.T) {
 			if got != 75 || !strings.HasPrefix(text, "plimsoll: evicted: killed: the host had ") || !strings.Contains(text, "\ntry: again, ") {
 				t.Errorf("status %d: %s", got, text)
 			}
+			status, metrics := s.get("/metrics")
+			if status != 200 || strings.Contains(metrics, `plimsoll_host_lost_bets_total{host="h1"} 0`) {
+				t.Errorf("status %d: %s", status, metrics)
+			}
+			wantSeries(t, metrics, `plimsoll_host_lost_bets_total{host="h1"} `, `plimsoll_host_evictions_total{host="h1",how="evicted"} 1`,
+				`plimsoll_host_evictions_total{host="h1",how="kernel"} 0`, `plimsoll_host_ramping{host="h1"} 0`, `plimsoll_templates_broken_total{class="job"} 0`)
 			s.release(t, "grows")
 			s.empty()
 		})

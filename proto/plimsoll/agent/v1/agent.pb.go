@@ -3344,6 +3344,7 @@ type Tally struct {
 	WouldRefuse   int64                  `protobuf:"varint,9,opt,name=would_refuse,json=wouldRefuse,proto3" json:"would_refuse,omitempty"`
 	WeighedNs     int64                  `protobuf:"varint,10,opt,name=weighed_ns,json=weighedNs,proto3" json:"weighed_ns,omitempty"`
 	Mean          *Load                  `protobuf:"bytes,11,opt,name=mean,proto3" json:"mean,omitempty"`
+	Lost          int64                  `protobuf:"varint,12,opt,name=lost,proto3" json:"lost,omitempty"` // how often the bet was lost
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3453,6 +3454,13 @@ func (x *Tally) GetMean() *Load {
 		return x.Mean
 	}
 	return nil
+}
+
+func (x *Tally) GetLost() int64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
 }
 
 type Refused struct {
@@ -4625,7 +4633,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x05tally\x18\x1b \x01(\v2\x18.plimsoll.agent.v1.TallyR\x05tally\x122\n" +
 	"\x15sandbox_file_refaults\x18\x1c \x01(\x03R\x13sandboxFileRefaults\x127\n" +
 	"\x15machine_file_refaults\x18\x1d \x01(\x03H\x00R\x13machineFileRefaults\x88\x01\x01B\x18\n" +
-	"\x16_machine_file_refaults\"\xec\x02\n" +
+	"\x16_machine_file_refaults\"\x80\x03\n" +
 	"\x05Tally\x12\x15\n" +
 	"\x06for_ns\x18\x01 \x01(\x03R\x05forNs\x12\x1a\n" +
 	"\badmitted\x18\x02 \x01(\x03R\badmitted\x124\n" +
@@ -4641,7 +4649,8 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"weighed_ns\x18\n" +
 	" \x01(\x03R\tweighedNs\x12+\n" +
-	"\x04mean\x18\v \x01(\v2\x17.plimsoll.agent.v1.LoadR\x04mean\"/\n" +
+	"\x04mean\x18\v \x01(\v2\x17.plimsoll.agent.v1.LoadR\x04mean\x12\x12\n" +
+	"\x04lost\x18\f \x01(\x03R\x04lost\"/\n" +
 	"\aRefused\x12\x16\n" +
 	"\x06denial\x18\x01 \x01(\tR\x06denial\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"\xfd\x01\n" +
