@@ -3,17 +3,22 @@ package learn
 import (
 	"encoding/json"
 	"errors"
+	"math"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 )
 
 // How a prediction is judged.
 const (
-	windowRuns = 200 // runs of one window
-	// A count breaks its prediction when t² > strictness × (variance + t/6), where t is what it
-	// is above its expectation: 4.5 deviations of a large count, and more of a small one, whose
-	// tail is thicker. A template that stays as it was breaks less than once in a million runs.
-	strictness = 20
+	windowRuns = 200    // runs of one window at most; and no more than taught it
+	shortRuns  = Enough // what is sudden is seen in so many, whatever was before them in the window
+	// A count breaks its prediction when it is less likely by this in natural logarithms, if what
+	// taught and what is judged are alike: 4.9 deviations of a large count. A template that stays
+	// as it was breaks less than once in a million runs.
+	strictness = 12
+	// A window that ends with more than is likely by this does not teach yet: it goes on for up to
+	// thrice as long, or runs of a class that changed would be what the next is judged by.
+	doubtful = 2
 )
 
 // judgement sets the runs that ended under a learned reserve against what was predicted.
@@ -29,7 +34,6 @@ type judgement struct {
 type forecast struct {
 	Count    int64   `json:"count"`
 	Expected float64 `json:"expected"`
-	Variance float64 `json:"variance"` // of the count about that, were the chances known
 }
 
 // chance is what n of so many say about the next, who may be the first.
@@ -40,18 +44,47 @@ func chance(n, of int64) float64 { return float64(n+1) / float64(of+2) }
 func (f *forecast) add(count, runs int64, p float64) {
 	f.Count += count
 	f.Expected += float64(float64(runs) * p)
-	f.Variance += float64(float64(runs) * float64(p*(1-p)))
 }
 
-// odd says whether a count that is t off its expectation is more than chance explains. The
-// chances were read off as many runs as taught them, so they are doubtful themselves.
-func (j *judgement) odd(f forecast, t float64) bool {
-	v := float64(f.Variance * (1 + float64(j.Runs)/float64(max(j.Taught, 1))))
-	return t > 0 && float64(t*t) > float64(strictness*(v+float64(t/6)))
+// odd says how far a count is off its expectation for chance to explain it. The chances were
+// read off as many runs as taught them, so they are doubtful themselves: how much likelier is
+// what was seen of both if each has a chance of its own, than if they share one?
+func (j *judgement) odd(f forecast) float64 {
+	n, taught := float64(j.Runs), float64(max(j.Taught, 1))
+	seen, predicted := float64(f.Count)/n, f.Expected/n
+	shared := (float64(f.Count) + float64(predicted*taught)) / (n + taught)
+	return n*surprise(seen, shared) + taught*surprise(predicted, shared)
 }
 
-func (j *judgement) more(f forecast) bool { return j.odd(f, float64(f.Count)-f.Expected) }
-func (j *judgement) less(f forecast) bool { return j.odd(f, f.Expected-float64(f.Count)) }
+// surprise is how much less likely a part of many is where the chance is p, in natural logarithms
+// for each of them. Its last bits may differ between machines: it is only ever compared.
+func surprise(part, p float64) float64 {
+	return inLog(part, p) + inLog(1-part, 1-p)
+}
+
+func inLog(part, p float64) float64 {
+	if part <= 0 || p <= 0 {
+		return 0
+	}
+	return part * math.Log(part/p)
+}
+
+func (j *judgement) more(f forecast, than float64) bool {
+	return float64(f.Count) > f.Expected && j.odd(f) > than
+}
+
+func (j *judgement) less(f forecast, than float64) bool {
+	return float64(f.Count) < f.Expected && j.odd(f) > than
+}
+
+// higher says whether more runs than predicted peaked well or far above their reserve.
+func (j *judgement) higher(than float64) bool { return j.more(j.Well, than) || j.more(j.Far, than) }
+
+// over says whether the window has taught enough to begin another.
+func (j *judgement) over() bool {
+	most := min(windowRuns, j.Taught)
+	return j.Runs >= 3*most || j.Runs >= most && !j.higher(doubtful)
+}
 
 // judge sets the runs that ended since the last step against what was predicted then. What
 // breaks a prediction is runs well above their reserve: where all peak alike, half a MiB more
@@ -62,21 +95,23 @@ func (s *state) judge(r *Runs) {
 	if s.Reserve == 0 || fresh.Runs <= 0 || !fresh.sound() {
 		return // nothing was predicted, or a host's runs were dropped
 	}
-	for _, j := range []*judgement{&s.Window, &s.Whole} {
+	for _, j := range []*judgement{&s.Short, &s.Window, &s.Whole} {
 		j.Runs += fresh.Runs
 		j.Above.add(fresh.Above, fresh.Runs, s.Next.Above)
 		j.Well.add(fresh.Well, fresh.Runs, s.Next.Well)
 		j.Far.add(fresh.Far, fresh.Runs, s.Next.Far)
 	}
 	switch w := &s.Window; {
-	case w.more(w.Well) || w.more(w.Far):
+	case w.higher(strictness) || s.Short.higher(strictness):
 		*s = state{At: s.At, Broken: true, Before: r.clone(), Told: s.Told, Whole: s.Whole}
-	case w.Runs < windowRuns:
-	default:
-		if w.less(w.Above) { // it became smaller: what it was before teaches nothing more
+	case w.over():
+		if w.less(w.Above, strictness) { // it became smaller: what it was before teaches nothing more
 			s.Before = s.Mark
 		}
 		s.mark(r)
+	}
+	if s.Short.Runs >= shortRuns {
+		s.Short = judgement{Taught: s.Window.Taught}
 	}
 }
 
@@ -85,6 +120,13 @@ type chances struct {
 	Above float64 `json:"above"`
 	Well  float64 `json:"well"`
 	Far   float64 `json:"far"`
+}
+
+// predict says what the reserve in force leads to, by the runs that taught this window: a class
+// that changes would else teach, run by run, that it has always been so.
+func (s *state) predict() chances {
+	taught := s.Mark.since(&s.Before)
+	return predict(&taught, s.Reserve)
 }
 
 // predict reads the chances of a reserve off what was seen.
@@ -110,6 +152,7 @@ func (c chances) sound() bool {
 func (s *state) mark(r *Runs) {
 	seen := r.since(&s.Before)
 	s.Mark, s.Window = r.clone(), judgement{Taught: seen.N()}
+	s.Short = s.Window
 }
 
 var errState = errors.New("template: a reserve, a chance or a tally that cannot be")

@@ -3,10 +3,12 @@
 //
 //	reserve = what two in five runs stayed within at their peak, one more at the configured size among them
 //
-// Until Enough runs ended it is the prior, the rule of the class. A learned reserve is raised
-// at once and lowered by at most 5 % an hour. Each run is judged by the reserve it stood under:
-// when more of them peak well above it (by an eighth), or far (by as much again), than what was
-// learned predicted, the template is broken: back to the prior, until Enough runs ended anew.
+// Until Enough runs ended it is the prior, the rule of the class. A learned reserve is never below
+// 1/64 of what was configured (64 MiB of 4 GiB), is raised at once and lowered by at most 5 % an
+// hour. Each run is judged by the reserve it stood under: when more of them peak well above it (by
+// an eighth), or far (by as much again), than those predicted that were known when the window
+// began, the template is broken: back to the prior, until Enough runs ended anew. A window has no
+// more runs than taught it, nor more than 200.
 //
 // Worked: 30 runs of 4 GiB sandboxes, of which 12 peaked at up to 262 MiB and the 13th at 266.
 // With one more at 4,096 MiB the 13th of 31 is the reserve, 266: 18 in 31 are predicted to peak
@@ -31,10 +33,14 @@ const Quantile = 400
 // lowering is the most by which a reserve sinks in an hour, in hundredths.
 const lowering = 5
 
+// least is the least part of what was configured that is learned: one in so many.
+const least = 64
+
 // Reserve is what the runs say that a sandbox of a configured size needs. One more run, at
-// that size, is counted among them: what has not been seen yet is possible.
+// that size, is counted among them: what has not been seen yet is possible. Runs that hold next
+// to nothing do not make the next one free: it is never below 1/64 of what was configured.
 func (r *Runs) Reserve(configured gate.Bytes) gate.Bytes {
-	return r.PeakOf(Quantile, configured)
+	return max(r.PeakOf(Quantile, configured), configured/least)
 }
 
 // PeakOf is a quantile of the peaks, in thousandths, with one more run at the configured size.
@@ -76,6 +82,7 @@ type state struct {
 	Told    tally         `json:"told,omitzero"`   // of the runs, as of the last step
 	Next    chances       `json:"next,omitzero"`   // of the runs to come, under the learned reserve
 	Window  judgement     `json:"window,omitzero"` // since the mark
+	Short   judgement     `json:"short,omitzero"`  // the last of it
 	Whole   judgement     `json:"whole,omitzero"`  // since it was learned
 }
 
@@ -89,7 +96,7 @@ func (t *Template) Step(now time.Duration, configured, prior gate.Bytes, r *Runs
 	seen := r.since(&s.Before)
 	if seen.N() >= Enough {
 		s.settle(seen.Reserve(configured), passed, r)
-		s.Next = predict(&seen, s.Reserve)
+		s.Next = s.predict()
 	}
 	return s.estimate(configured, prior, &seen)
 }

@@ -121,7 +121,7 @@ func TestReserveIsTheQuantile(t *testing.T) {
 		}
 		row := append(slices.Clone(peaks), math.MaxInt64)
 		slices.Sort(row)
-		want := min(gate.Bytes(row[(len(row)*learn.Quantile+999)/1000-1]), configured)
+		want := max(min(gate.Bytes(row[(len(row)*learn.Quantile+999)/1000-1]), configured), configured/64)
 		got := r.Reserve(configured)
 		if got < want || got > min(want+want/128+gate.MiB, configured) {
 			t.Fatalf("reserve %s, wanted is %s", got, want)

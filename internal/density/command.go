@@ -18,6 +18,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/cli"
+	"github.com/plimsoll-project/plimsoll/learn"
 )
 
 // Command is `plimsoll sim density`.
@@ -46,10 +47,11 @@ that were drawn from the same run spike in the same instant. The headroom is the
 each half is judged by what the other taught. The same seed gives the same answer.
 
 The files are CSV with a header: run,lifetime_ms,peak_mib and run,t_ms,resident_mib, a
-run's rows in order of time, about one a second.`,
+run's rows in order of time, about one a second. Rows of memory of other runs are passed over,
+so that one file does for --memory and --train-memory.`,
 		Example: `  plimsoll sim density
   plimsoll sim density --runs runs.csv --memory memory.csv -o json
-  plimsoll sim density --runs new.csv --memory new_memory.csv --train-runs old.csv --train-memory old_memory.csv
+  plimsoll sim density --runs new.csv --memory memory.csv --train-runs old.csv --train-memory memory.csv
   plimsoll sim density --cohorts 74 --host-mb 65536 --configured-mb 2048 --seconds 100000 --seed 7`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -106,6 +108,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("--seconds %d --jobs %d: both must be at least 1, and --seconds at most %d", o.Seconds, o.Jobs, mostSeconds)
 	case o.HostMB < 1 || o.HostMB > mostMB || o.ConfiguredMB < 1 || o.ConfiguredMB > mostMB:
 		return fmt.Errorf("--host-mb %d --configured-mb %d: both are MiB from 1 to %d", o.HostMB, o.ConfiguredMB, mostMB)
+	case o.ConfiguredMB > o.HostMB:
+		return fmt.Errorf("--configured-mb %d is more than --host-mb %d: no host admits a sandbox that is larger than itself; give a larger host or a smaller sandbox", o.ConfiguredMB, o.HostMB)
 	}
 	return o.checkFiles()
 }
@@ -151,8 +155,25 @@ func (r *Result) Print(w io.Writer) error {
 		fmt.Fprintf(w, "%s %d runs, judged by %d others: reserve %d MiB; %.0f %% of runs were to peak above it, %.0f %% did%s\n",
 			l.word(), l.TrainRuns, l.JudgedRuns, l.ReserveMB, 100*l.Predicted, 100*l.Seen, l.outcome())
 	}
-	e := r.After30
-	_, err := fmt.Fprintf(w, "after %d runs alone (%d choices of them): reserve %d to %d MiB, %.1f per host, at least %.1f: %.0f %% of the learned, at least %.0f %%; %d of %d s over physical\n",
+	r.remark(w)
+	return r.After30.print(w)
+}
+
+// remark says of whom none was ever on a host.
+func (r *Result) remark(w io.Writer) {
+	for _, p := range r.Policies {
+		if p.allSeconds == 0 {
+			fmt.Fprintf(w, "%s: not one fits on a host of %d MiB beside its headroom; give a larger --host-mb or a smaller --configured-mb\n", p.Policy, r.HostMB)
+		}
+	}
+}
+
+func (e *Early) print(w io.Writer) (err error) {
+	if e == nil {
+		_, err = fmt.Fprintf(w, "after %d runs alone: not played, since there are fewer to learn from\n", learn.Enough)
+		return err
+	}
+	_, err = fmt.Fprintf(w, "after %d runs alone (%d choices of them): reserve %d to %d MiB, %.1f per host, at least %.1f: %.0f %% of the learned, at least %.0f %%; %d of %d s over physical\n",
 		e.Runs, e.Choices, e.LeastMB, e.MostMB, e.PerHost, e.LeastOfAll, 100*e.OfFinal, 100*e.LeastFinal, e.OverSeconds, e.HostSeconds)
 	return err
 }

@@ -71,6 +71,7 @@ func TestMistakesOfTheCommand(t *testing.T) {
 		"--host-mb -1":                         "--host-mb -1",
 		"--runs none.csv --memory none.csv":    "none.csv",
 		"--configured-mb 0":                    "--configured-mb 0",
+		"--configured-mb 2048 --host-mb 1024":  "--configured-mb 2048 is more than --host-mb 1024",
 		"--runs a.csv --memory b --train-runs": "train-runs",
 	} {
 		if _, err := command(strings.Fields(words)...); err == nil || !strings.Contains(err.Error(), want) {
@@ -99,6 +100,35 @@ func TestLessons(t *testing.T) {
 		if err != nil || !strings.Contains(out, c.want) {
 			t.Errorf("%v, and not %q:\n%s", err, c.want, out)
 		}
+	}
+}
+
+// Of fewer than 30 runs nobody knows what 30 would teach: nothing is said, in words or figures.
+func TestFewRunsHaveNoFirstThirty(t *testing.T) {
+	runs, memory := files(t, 22, 150)
+	for train, want := range map[int]bool{11: false, 29: false, 30: true} {
+		trainRuns, trainMemory := files(t, train, 200)
+		words := []string{
+			"--runs", runs, "--memory", memory, "--train-runs", trainRuns, "--train-memory", trainMemory, "--seconds", "300", "--cohorts", "8",
+		}
+		out, err := command(words...)
+		if err != nil || strings.Contains(out, "after 30 runs alone (12 choices of them)") != want ||
+			strings.Contains(out, "after 30 runs alone: not played, since there are fewer to learn from") == want {
+			t.Errorf("%d to learn from: %v\n%s", train, err, out)
+		}
+		o := DefaultOptions()
+		o.Runs, o.Memory, o.TrainRuns, o.TrainMemory, o.Seconds = runs, memory, trainRuns, trainMemory, 300
+		if got := strings.Contains(text(t, result(t, o)), "after_30_runs"); got != want {
+			t.Errorf("%d to learn from: after_30_runs is there: %v", train, got)
+		}
+	}
+}
+
+// A table of zeros has its reason beside it.
+func TestNotOneFits(t *testing.T) {
+	out, err := command("--host-mb", "2048", "--configured-mb", "2048", "--seconds", "300", "--cohorts", "8")
+	if err != nil || !strings.Contains(out, "committed: not one fits on a host of 2048 MiB beside its headroom; give") || strings.Contains(out, "learned: not one fits") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -1,6 +1,7 @@
 package density
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -16,15 +17,16 @@ import (
 // longestMS is the longest life that is played: a week.
 const longestMS = 7 * 24 * 3600 * 1000
 
-// Read reads runs from two files: run,lifetime_ms,peak_mib and run,t_ms,resident_mib. Every
-// error names file and line.
+// Read reads runs from two files: run,lifetime_ms,peak_mib and run,t_ms,resident_mib. The second
+// may tell of other runs, too: one file of memory does for the runs of several. Every error names
+// file and line.
 func Read(runsFile, memoryFile string) ([]Run, error) {
 	b := &book{at: map[string]int{}}
 	if err := eachRow(runsFile, []string{"run", "lifetime_ms", "peak_mib"}, b.life); err != nil {
 		return nil, err
 	}
 	if len(b.runs) == 0 {
-		return nil, fmt.Errorf("%s: no runs in it", runsFile)
+		return nil, fmt.Errorf("%s: no runs in it; write one in each line after the first: run,lifetime_ms,peak_mib", runsFile)
 	}
 	if err := eachRow(memoryFile, []string{"run", "t_ms", "resident_mib"}, b.seen); err != nil {
 		return nil, err
@@ -39,6 +41,7 @@ type book struct {
 	sampled []int          // of each run, up to which second it has been told, from 1
 	last    []int64        // of each run, the time of its last sample
 	lifes   []int64        // of each run, in ms
+	strange int64          // rows of memory of runs that are not among these
 }
 
 // life is one row of runs.
@@ -68,7 +71,8 @@ func (b *book) life(f []string) error {
 func (b *book) seen(f []string) error {
 	i, known := b.at[f[0]]
 	if !known {
-		return fmt.Errorf("run %q is not among the runs", f[0])
+		b.strange++
+		return nil
 	}
 	ms, err := milliseconds("t_ms", f[1])
 	if err != nil {
@@ -110,7 +114,7 @@ func (b *book) close(memoryFile string) ([]Run, error) {
 	for i := range b.runs {
 		run := &b.runs[i]
 		if b.sampled[i] == 0 {
-			return nil, fmt.Errorf("%s: no sample of run %q within its life", memoryFile, run.Name)
+			return nil, b.unseen(memoryFile, i)
 		}
 		b.hold(i, len(run.Resident))
 		top := &run.Resident[0]
@@ -125,9 +129,39 @@ func (b *book) close(memoryFile string) ([]Run, error) {
 	return b.runs, nil
 }
 
+// unseen says what is missing of a run without a sample.
+func (b *book) unseen(memoryFile string, i int) error {
+	switch name := b.runs[i].Name; {
+	case b.strange > 0 && !slices.ContainsFunc(b.last, func(ms int64) bool { return ms >= 0 }):
+		return fmt.Errorf("%s: none of its %d rows is of a run among the runs, as %q is: name the runs in both files alike", memoryFile, b.strange, name)
+	case b.last[i] < 0:
+		return fmt.Errorf("%s: no row of run %q: write what was resident of it, or leave it out of the runs", memoryFile, name)
+	default:
+		return fmt.Errorf("%s: no sample of run %q within its life of %d ms: t_ms counts from its start", memoryFile, name, b.lifes[i])
+	}
+}
+
+// open opens a file, of which others may have written a byte order mark at the head.
+func open(file string) (io.ReadCloser, error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: name a CSV file that can be read; plimsoll sim density --help says what is in it", err)
+	}
+	text := bufio.NewReader(in)
+	if head, _ := text.Peek(len(mark)); string(head) == mark {
+		text.Discard(len(mark))
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{text, in}, nil
+}
+
+const mark = "\uFEFF" // a byte order mark
+
 // eachRow hands every row's named columns on, in this order.
 func eachRow(file string, columns []string, row func([]string) error) error {
-	in, err := os.Open(file)
+	in, err := open(file)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ type Result struct {
 	AllAtOnce    bool     `json:"all_at_once"`
 	Policies     []Policy `json:"policies"`
 	Learned      []Lesson `json:"learned"`
-	After30      Early    `json:"after_30_runs"`
+	After30      *Early   `json:"after_30_runs,omitempty"` // nil: fewer than 30 to learn from
 }
 
 // Policy is one way to charge, over all that was played.
@@ -181,8 +181,9 @@ func (s *stage) playAll(ctx context.Context, policies []policy) ([][]Figures, er
 			}
 		}
 	}
-	played[len(policies)] = make([]Figures, choices)
-	plays = append(plays, s.firstRuns()...)
+	first := s.firstRuns()
+	played[len(policies)] = make([]Figures, len(first))
+	plays = append(plays, first...)
 	for i := range plays {
 		plays[i].Seed = s.Seed<<16 + uint64(i)
 		s.total.Add(plays[i].Seconds)
@@ -213,15 +214,20 @@ func (s *stage) play(rule gate.ReserveRule, mode gate.Mode, runs []Run, cohort i
 	}
 }
 
-// firstRuns are hosts that learned from the first runs of a class alone.
+// firstRuns are hosts that learned from the first runs of a class alone: none, where there are
+// not so many to learn from.
 func (s *stage) firstRuns() (plays []play) {
+	folds := slices.DeleteFunc(slices.Clone(s.folds), func(f fold) bool { return len(f.train) < learn.Enough })
+	if len(folds) == 0 {
+		return nil
+	}
 	for i := range choices {
-		f := s.folds[i%len(s.folds)]
+		f := folds[i%len(folds)]
 		first := slices.Clone(f.train)
 		shuffle(first, s.Seed+uint64(i)+1)
-		rule := learnedRule(first[:min(learn.Enough, len(first))], s.configured())
+		rule := learnedRule(first[:learn.Enough], s.configured())
 		s.early30 = append(s.early30, s.reserve(rule))
-		cohort := s.Cohorts[(i/len(s.folds))%len(s.Cohorts)]
+		cohort := s.Cohorts[(i/len(folds))%len(s.Cohorts)]
 		plays = append(plays, s.play(rule, gate.WorkingSet, f.judged, cohort, max(s.Seconds/4/choices, leastEarly)))
 	}
 	return plays
@@ -287,9 +293,12 @@ func shareAbove(runs []Run, reserve gate.Bytes) float64 {
 	return float64(n) / float64(len(runs))
 }
 
-func (s *stage) early(r *Result, played []Figures) Early {
+func (s *stage) early(r *Result, played []Figures) *Early {
+	if len(played) == 0 {
+		return nil
+	}
 	final := r.Policies[slices.IndexFunc(r.Policies, func(p Policy) bool { return p.Policy == learnedPolicy })].PerHost
-	e := Early{Runs: learn.Enough, Choices: len(played), LeastMB: slices.Min(s.early30).CeilMiB(), MostMB: slices.Max(s.early30).CeilMiB()}
+	e := &Early{Runs: learn.Enough, Choices: len(played), LeastMB: slices.Min(s.early30).CeilMiB(), MostMB: slices.Max(s.early30).CeilMiB()}
 	var all Figures
 	e.LeastOfAll = played[0].PerHost
 	for _, f := range played {

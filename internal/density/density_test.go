@@ -3,7 +3,9 @@ package density
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -205,13 +207,23 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// One file of memory does for the runs of several; and spreadsheets write a byte order mark.
+func TestReadPartOfAFile(t *testing.T) {
+	runs := write(t, "runs.csv", "\uFEFFrun,lifetime_ms,peak_mib\na,1000,5\n")
+	memory := write(t, "memory.csv", "\uFEFFrun,t_ms,resident_mib\nc,5000,1\na,0,5\nc,0,what\n")
+	got, err := Read(runs, memory)
+	if err != nil || len(got) != 1 || got[0].Name != "a" || len(got[0].Resident) != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // Each mistake in a file is told with its line.
 func TestReadMistakes(t *testing.T) {
 	const goodRuns, goodMemory = "run,lifetime_ms,peak_mib\na,2000,5\n", "run,t_ms,resident_mib\na,0,5\n"
 	for _, c := range []struct{ runs, memory, want string }{
 		{"", goodMemory, "runs.csv: it is empty"},
 		{"run,life,peak_mib\n", goodMemory, `runs.csv:1: there is no column "lifetime_ms"`},
-		{"run,lifetime_ms,peak_mib\n", goodMemory, "runs.csv: no runs in it"},
+		{"run,lifetime_ms,peak_mib\n", goodMemory, "runs.csv: no runs in it; write one in each line"},
 		{goodRuns + "b,1.5,3\n", goodMemory, `runs.csv:3: lifetime_ms "1.5"`},
 		{goodRuns + "b,0,3\n", goodMemory, "runs.csv:3: lifetime_ms 0"},
 		{goodRuns + "b,-4,3\n", goodMemory, `runs.csv:3: lifetime_ms "-4"`},
@@ -220,17 +232,20 @@ func TestReadMistakes(t *testing.T) {
 		{goodRuns + "b,10,-1\n", goodMemory, `runs.csv:3: peak_mib "-1"`},
 		{goodRuns + "a,10,1\n", goodMemory, `runs.csv:3: run "a": give each run one row`},
 		{goodRuns + "b,10\n", goodMemory, "line 3"},
-		{goodRuns, goodMemory + "c,0,5\n", `memory.csv:3: run "c" is not among the runs`},
+		{goodRuns, "run,t_ms,resident_mib\nc,0,5\nc,1000,5\n", `memory.csv: none of its 2 rows is of a run among the runs, as "a" is: name the runs in both files alike`},
+		{goodRuns + "b,1000,5\n", goodMemory + "c,0,5\n", `memory.csv: no row of run "b": write what was resident of it, or leave it out`},
+		{goodRuns, "run,t_ms,resident_mib\n", `memory.csv: no row of run "a"`},
 		{goodRuns, goodMemory + "a,900,many\n", `memory.csv:3: resident_mib "many"`},
 		{goodRuns, "run,t_ms,resident_mib\na,900,5\na,800,5\n", "memory.csv:3: t_ms 800 of run \"a\" comes after 900"},
-		{goodRuns + "b,1000,5\n", goodMemory + "b,7000,5\n", `memory.csv: no sample of run "b" within its life`},
+		{goodRuns + "b,1000,5\n", goodMemory + "b,7000,5\n", `memory.csv: no sample of run "b" within its life of 1000 ms: t_ms counts from its start`},
 	} {
 		_, err := Read(write(t, "runs.csv", c.runs), write(t, "memory.csv", c.memory))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("runs %q, memory %q: %v, want %s", c.runs, c.memory, err, c.want)
 		}
 	}
-	if _, err := Read(filepath.Join(t.TempDir(), "none.csv"), ""); !os.IsNotExist(err) {
+	_, err := Read(filepath.Join(t.TempDir(), "none.csv"), "")
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "none.csv: no such file or directory: name a CSV file that can be read") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }

@@ -124,7 +124,7 @@ func TestBroken(t *testing.T) {
 	if k := only(t, b); !k.Estimate.Learned || k.Estimate.Reserve != 200*gate.MiB || k.BrokeAt != 0 {
 		t.Fatalf("after 30 runs: %+v", k)
 	}
-	for i := range 8 {
+	for i := range 2 {
 		h.ran(5, gate.GiB, 200*gate.MiB)
 		take(b, now+2, lives, h.word())
 		if k := only(t, b); k.Runs != int64(30+5*(i+1)) {
