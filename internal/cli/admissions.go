@@ -19,7 +19,7 @@ func (a *app) admissionsCommand() *cobra.Command {
 		Short: "List admissions and where each is on its passage",
 		Long:  "Lists your admissions, newest first; everybody's with the role operator. Ended ones stay for 24 hours.",
 		Example: `  plimsoll admissions
-  plimsoll admissions --state waiting_capacity --class agent
+  plimsoll admissions --state waiting_capacity --class small
   plimsoll admissions --host host-3 --state running
   plimsoll admissions -o json`,
 		Args: cobra.NoArgs,

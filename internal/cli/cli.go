@@ -74,7 +74,7 @@ func (a *app) root(extra []*cobra.Command) *cobra.Command {
 		Use:   "plimsoll",
 		Short: "Admission control for sandbox fleets",
 		Long:  rootLong,
-		Example: `  plimsoll run --class agent -- python3 task.py
+		Example: `  plimsoll run --class small -- python3 task.py
   plimsoll host show host-1
   plimsoll admissions --state running -o json`,
 	},

@@ -65,9 +65,14 @@ func epoch(n int64) string {
 	return fmt.Sprint(n)
 }
 
+// outOfGate is what runs in no ledger's name. While its admission stands its caller may end it.
+const outOfGate = "out_of_gate"
+
 // outcome says what mends a finding, and whether it was done.
 func outcome(f api.Finding, dry bool) string {
 	switch {
+	case f.What == outOfGate && f.Deed == "" && f.Key != "" && (f.State == string(api.AdmissionStateAdmitted) || f.State == string(api.AdmissionStateRunning)):
+		return "plimsoll release " + f.Key + " ends it: " + f.Detail
 	case f.Deed == "" && f.Detail != "":
 		return "look at it: " + f.Detail
 	case f.Deed == "":

@@ -39,9 +39,9 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run --class CLASS [flags] -- CMD [ARG]...",
 		Short: "Admit and boot a command, and exit as it does",
 		Long:  runLong,
-		Example: `  plimsoll run --class agent -- python3 task.py
-  plimsoll run --class agent --key task-7421 --wait 30s -- make test
-  plimsoll run --class agent --memory 1GiB --tenant acme -- ./serve`,
+		Example: `  plimsoll run --class small -- python3 task.py
+  plimsoll run --class small --key task-7421 --wait 30s -- make test
+  plimsoll run --class medium --template node-22 -- ./serve`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, f, args) },
 	}
 	flags := cmd.Flags()

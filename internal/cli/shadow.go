@@ -22,7 +22,7 @@ func (a *app) admittableCommand() *cobra.Command {
 		Long: `Lists what each host can still promise, as one replica last heard it: GET /v1/admittable,
 which a scheduler of your own may read as often as it likes. Apply no ratio to it: the host has
 done so. It is a view, and so a bit in the past; the host's agent has the last word.`,
-		Example: "  plimsoll admittable\n  plimsoll admittable --class agent -o json",
+		Example: "  plimsoll admittable\n  plimsoll admittable --class small -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, _, err := a.connect()

@@ -200,6 +200,9 @@ func (o *Observer) list(r *Report, found []sandbox, now time.Time) {
 		o.most = Peak{At: now.UTC(), ResidentMB: r.ResidentMB, Sandboxes: r.Found}
 	}
 	r.Peak = o.most
+	if r.Found == 0 {
+		r.Notes = append(r.Notes, "nothing was found: no process has a command line that --match finds, and no cgroup is below --cgroup-parent; compare with ps -eo args")
+	}
 	if r.Unsized > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%d of %d have no configured size that was found: they count for what they hold, so both modes hold too little; name a size pattern, or a default", r.Unsized, r.Found))
 	}
