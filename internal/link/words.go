@@ -117,14 +117,14 @@ func holdingFrom(h *agentv1.Holding) host.Holding {
 func answerOf(a *host.Answer) *agentv1.Answer {
 	return &agentv1.Answer{
 		Denial: string(a.Denial), Detail: a.Detail, InLine: a.InLine, Running: a.Running,
-		UntilNs: int64(a.Until), NeedBytes: int64(a.Need), Would: string(a.Would),
+		UntilNs: int64(a.Until), NeedBytes: int64(a.Need), Would: string(a.Would), Evicted: a.Evicted,
 	}
 }
 
 func answerFrom(a *agentv1.Answer, v host.Verdict) host.Answer {
 	return host.Answer{
 		Denial: host.Denial(a.GetDenial()), Detail: a.GetDetail(), InLine: a.GetInLine(), Running: a.GetRunning(),
-		Until: host.Instant(a.GetUntilNs()), Need: gate.Bytes(a.GetNeedBytes()), Would: host.Denial(a.GetWould()), Verdict: v,
+		Until: host.Instant(a.GetUntilNs()), Need: gate.Bytes(a.GetNeedBytes()), Would: host.Denial(a.GetWould()), Evicted: a.GetEvicted(), Verdict: v,
 	}
 }
 

@@ -903,7 +903,8 @@ type Answer struct {
 	View          *View                  `protobuf:"bytes,10,opt,name=view,proto3" json:"view,omitempty"`
 	Held          *Held                  `protobuf:"bytes,11,opt,name=held,proto3" json:"held,omitempty"`
 	Placed        *Placed                `protobuf:"bytes,12,opt,name=placed,proto3" json:"placed,omitempty"`
-	Would         string                 `protobuf:"bytes,20,opt,name=would,proto3" json:"would,omitempty"` // what enforce would have said
+	Would         string                 `protobuf:"bytes,20,opt,name=would,proto3" json:"would,omitempty"`     // what enforce would have said
+	Evicted       string                 `protobuf:"bytes,21,opt,name=evicted,proto3" json:"evicted,omitempty"` // of an end: why it had to go
 	Lore          *Lore                  `protobuf:"bytes,30,opt,name=lore,proto3" json:"lore,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1026,6 +1027,13 @@ func (x *Answer) GetPlaced() *Placed {
 func (x *Answer) GetWould() string {
 	if x != nil {
 		return x.Would
+	}
+	return ""
+}
+
+func (x *Answer) GetEvicted() string {
+	if x != nil {
+		return x.Evicted
 	}
 	return ""
 }
@@ -4394,7 +4402,7 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	"\x05clear\x18\x17 \x01(\tH\x00R\x05clear\x12\x14\n" +
 	"\x04lore\x18\x1e \x01(\x03H\x00R\x04loreB\x06\n" +
 	"\x04what\"\t\n" +
-	"\aNothing\"\xb9\x03\n" +
+	"\aNothing\"\xd3\x03\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\tR\x06failed\x12\x16\n" +
@@ -4410,7 +4418,8 @@ const file_plimsoll_agent_v1_agent_proto_rawDesc = "" +
 	" \x01(\v2\x17.plimsoll.agent.v1.ViewR\x04view\x12+\n" +
 	"\x04held\x18\v \x01(\v2\x17.plimsoll.agent.v1.HeldR\x04held\x121\n" +
 	"\x06placed\x18\f \x01(\v2\x19.plimsoll.agent.v1.PlacedR\x06placed\x12\x14\n" +
-	"\x05would\x18\x14 \x01(\tR\x05would\x12+\n" +
+	"\x05would\x18\x14 \x01(\tR\x05would\x12\x18\n" +
+	"\aevicted\x18\x15 \x01(\tR\aevicted\x12+\n" +
 	"\x04lore\x18\x1e \x01(\v2\x17.plimsoll.agent.v1.LoreR\x04lore\"i\n" +
 	"\x04Lore\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x03R\vincarnation\x12+\n" +
