@@ -1234,7 +1234,7 @@ type Host struct {
 	Tally *HostTally `json:"tally,omitempty"`
 
 	// UnansweredReserves How many times in a row it did not answer when this replica asked it to reserve; after two it
-	// is quarantined, and this begins anew.
+	// is quarantined, and then on trial, with one ask at a time, until it answers.
 	UnansweredReserves int64 `json:"unanswered_reserves,omitempty"`
 
 	// UnresidentMB Charged to the running and not yet touched by them, MiB.

@@ -43,7 +43,7 @@ const (
 
 // record is what is held against one host.
 type record struct {
-	mute, fails int // in a row, while it is trusted
+	mute, fails int // in a row; fails while it is trusted
 	cause       Cause
 	times       uint          // quarantined in a row, without a success between
 	until       time.Duration // of the quarantine; then it is on trial
@@ -57,7 +57,7 @@ func (k *record) out(now time.Duration) bool {
 }
 
 func (k *record) quarantine(c Cause, now time.Duration) {
-	*k = record{cause: c, times: k.times + 1, until: now + min(firstQuarantine<<min(k.times, 10), longQuarantine)}
+	*k = record{mute: k.mute, cause: c, times: k.times + 1, until: now + min(firstQuarantine<<min(k.times, 10), longQuarantine)}
 }
 
 // Unanswered says that a host was asked to reserve and did not answer in time.
@@ -69,6 +69,7 @@ func (t *Table) Unanswered(r Ref, now time.Duration) {
 				k.quarantine(Mute, t.now)
 			}
 		case k.asked:
+			k.mute++
 			k.quarantine(Mute, t.now)
 		}
 	})
@@ -77,6 +78,7 @@ func (t *Table) Unanswered(r Ref, now time.Duration) {
 // Answered says that a host answered such a question, whatever it said.
 func (t *Table) Answered(r Ref, now time.Duration) {
 	t.hold(r, now, false, func(k *record) {
+		k.mute = 0
 		switch {
 		case k.cause != BootsFail:
 			*k = record{fails: k.fails}
@@ -120,7 +122,8 @@ func (t *Table) Quarantined(id string, now time.Duration) (Cause, time.Duration)
 	return Trusted, 0
 }
 
-// UnansweredBy is how many reserves in a row a host that is trusted has left unanswered.
+// UnansweredBy is how many reserves in a row a host has left unanswered. It is not 0 on trial
+// either: until it answers, it gets one ask at a time.
 func (t *Table) UnansweredBy(id string) int {
 	if i, ok := t.byID[id]; ok && t.records[i] != nil {
 		return t.records[i].mute

@@ -170,6 +170,9 @@ func (p *player) state() string {
 		fmt.Fprintf(&b, "    %s %s, %d MiB left", id, h.standing, h.room())
 		if k := p.tb.records[r.index]; k != nil && k.cause != Trusted {
 			fmt.Fprintf(&b, ", %s until %v, %d in a row", k.cause, k.until, k.times)
+			if n := p.tb.UnansweredBy(id); n > 0 {
+				fmt.Fprintf(&b, ", %d unanswered", n)
+			}
 			if k.asked {
 				fmt.Fprint(&b, ", being asked")
 			}

@@ -89,7 +89,7 @@ func oddities(h api.Host) (all []string) {
 			plural(h.OutOfGateCount, "sandbox", "sandboxes"), grouped(h.OutOfGateMB), plain(h.ID)))
 	}
 	if h.UnansweredReserves > 0 {
-		all = append(all, "left "+plural(h.UnansweredReserves, "reserve", "reserves")+" in a row unanswered; after 2 it is quarantined")
+		all = append(all, "left "+plural(h.UnansweredReserves, "reserve", "reserves")+" in a row unanswered; after 2 it is quarantined, and then asked one at a time until it answers")
 	}
 	return all
 }
