@@ -156,8 +156,8 @@ func (b *burst) ends(p *proc, e host.Done) {
 // same bursts end in the kernel's hands: so the check can fail.
 func TestForcedBursts(t *testing.T) {
 	seeds, kernel, evicted, late := uint64(1000), 0, 0, time.Duration(0)
-	if testing.Short() {
-		seeds = 100
+	if raced { // which takes ten times as long, and sees no more of one goroutine
+		seeds = 200
 	}
 	for seed := range seeds {
 		b := newBurst(t, seed, host.ReclaimOn)
