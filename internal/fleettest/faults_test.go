@@ -23,15 +23,17 @@ const (
 // faultRoom is for four sandboxes on each host.
 var faultRoom = room{budgetMB: 4*faultNeedMB + 128, headroomMB: 128, machineMB: 64 << 10}
 
+// faultDocument has every sandbox charged what it asks for: what its runs teach would let many
+// more onto a host, and the test counts them.
 func faultDocument() string {
 	return fmt.Sprintf(`fleet:
   ceiling: none
   default_quota: none
   pools: [{name: capped, cap: %d}, {name: free, cap: none}]
   classes:
-    - {name: capped, pool: capped, memory: %[2]dMiB, reserve_floor: %[2]dMiB}
-    - {name: free, pool: free, memory: %[2]dMiB, reserve_floor: %[2]dMiB}
-    - {name: hosted, pool: free, memory: %[2]dMiB, reserve_floor: %[2]dMiB, record: host}
+    - {name: capped, pool: capped, memory: %[2]dMiB, reserve_floor: %[2]dMiB, reserve: fixed}
+    - {name: free, pool: free, memory: %[2]dMiB, reserve_floor: %[2]dMiB, reserve: fixed}
+    - {name: hosted, pool: free, memory: %[2]dMiB, reserve_floor: %[2]dMiB, reserve: fixed, record: host}
   consumers: [{name: jobs, token_sha256: ["%[3]x"]}, {name: operator, roles: [operator], token_sha256: ["%[4]x"]}]
 `, faultCap, faultNeedMB, hashOf("jobs"), hashOf("operator"))
 }
