@@ -29,7 +29,8 @@ const (
 	theCap  = 5
 )
 
-// killConfig lets both say no: the pool after five, the host after two large ones.
+// killConfig lets both say no: the pool after five, the host after two large ones. What the runs
+// teach is left out: more of them would fit.
 const killConfig = `
 host:
   headroom: 128MiB
@@ -40,7 +41,7 @@ fleet:
   default_quota: none
   pools: [{name: default, cap: 5, max_waiting: 100}]
   classes:
-    - {name: small, pool: default, memory: 64MiB, reserve_floor: 64MiB}
+    - {name: small, pool: default, memory: 64MiB, reserve_floor: 64MiB, reserve: fixed}
     - {name: large, pool: default, memory: 400MiB, stateful: true}
 `
 
