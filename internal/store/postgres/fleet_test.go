@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -40,7 +41,24 @@ func TestHoldingsPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	rows, err := conn.Query(t.Context(), "EXPLAIN "+sqlcore.Plain(text))
+	// Transactions of tests beside this one keep VACUUM from seeing the pages as the planner should.
+	got := ""
+	for range 100 {
+		if got = planOf(t, conn, sqlcore.Plain(text)); strings.Contains(got, "Index Only Scan using held_of_host") {
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	t.Error(got)
+}
+
+// planOf is how the server would answer a query, after it has looked at the table anew.
+func planOf(t *testing.T, conn *pgx.Conn, query string) string {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), "VACUUM ANALYZE admissions"); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := conn.Query(t.Context(), "EXPLAIN "+query)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +66,5 @@ func TestHoldingsPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(plan, "\n"); !strings.Contains(got, "Index Only Scan using held_of_host") {
-		t.Error(got)
-	}
+	return strings.Join(plan, "\n")
 }
