@@ -2,7 +2,6 @@ package hostmem
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -115,24 +114,14 @@ func (k *keeper) miss(name string) {
 // reread is read of a file that the kernel shows as one record, through the keeper if there is
 // one.
 func reread[T any](m *Machine, name string, parse func([]byte) (T, error)) (T, error) {
-	if m.keep == nil {
-		return read(name, parse)
-	}
-	var zero T
-	buf := scratch.Get().(*[]byte)
-	defer scratch.Put(buf)
-	text, err := m.keep.slurp(name, buf)
-	if err != nil {
-		return zero, err
-	}
-	v, err := parse(text)
-	if err != nil {
-		return zero, fmt.Errorf("parse %s: %w", name, err)
-	}
-	return v, nil
+	return readBy(m.keep, name, parse)
 }
 
+// slurp reads a file that is held open, or is to be from now on; without a keeper any file.
 func (k *keeper) slurp(name string, buf *[]byte) ([]byte, error) {
+	if k == nil {
+		return slurp(name, buf)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f := k.files[name]

@@ -16,10 +16,15 @@ var scratch = sync.Pool{New: func() any { b := make([]byte, 8<<10); return &b }}
 // read parses one whole kernel file. It goes to the system calls directly: os.Open would
 // also try to register each of these files with the poller, which costs as much again.
 func read[T any](name string, parse func([]byte) (T, error)) (T, error) {
+	return readBy(nil, name, parse)
+}
+
+// readBy is read through a keeper, if there is one.
+func readBy[T any](k *keeper, name string, parse func([]byte) (T, error)) (T, error) {
 	var zero T
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
-	text, err := slurp(name, buf)
+	text, err := k.slurp(name, buf)
 	if err != nil {
 		return zero, err
 	}
