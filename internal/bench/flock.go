@@ -208,11 +208,11 @@ func (c *flock) footprint(ctx context.Context, o *SampleOptions) (*Footprint, er
 		}
 	}
 	wait(ctx, min(o.For, 3*time.Second)) // until what the start left behind is done
-	before, then := processCPU(a.Process.Pid), time.Now()
+	before, then := c.worked(a.Process.Pid), time.Now()
 	wait(ctx, o.For)
 	took := time.Since(then)
 	f.ForS = took.Seconds()
-	f.CPUPercent = 100 * float64(processCPU(a.Process.Pid)-before) / float64(took)
+	f.CPUPercent = 100 * float64(c.worked(a.Process.Pid)-before) / float64(took)
 	f.ResidentMB, f.PeakMB = statusMB(a.Process.Pid, "VmRSS:"), statusMB(a.Process.Pid, "VmHWM:")
 	return f, ctx.Err()
 }
@@ -262,19 +262,10 @@ func (c *flock) watchOne(ctx context.Context, client boot.Client, i int) error {
 	return start.Track(ctx, c.pids[i])
 }
 
-// processCPU is the processor time that another process has had, by the kernel's ticks of 10 ms.
-func processCPU(pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.ParseInt(fields[11], 10, 64)
-	system, _ := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * 10 * time.Millisecond
+// worked is the processor time that another process has had; none of one that is gone.
+func (c *flock) worked(pid int) time.Duration {
+	p, _ := c.machine.Process(pid)
+	return time.Duration(p.Worked) * hostmem.Tick
 }
 
 func statusMB(pid int, name string) float64 {

@@ -22,7 +22,7 @@ func (d *Driver) Grace() time.Duration { return d.grace }
 // sandbox is in.
 func (d *Driver) EndGroup(ctx context.Context, cgroup string, grace time.Duration) error {
 	clean := path.Clean("/" + cgroup)
-	if own := d.machine.Own(); clean == "/" || within(own, clean) || within(d.parent, clean) {
+	if own := d.machine.Own(); clean == "/" || hostmem.Below(own, clean) || hostmem.Below(d.parent, clean) {
 		return fmt.Errorf("stop cgroup %s: this agent or its sandboxes are in it", cgroup)
 	}
 	if id, ours := strings.CutPrefix(path.Base(clean), prefix); ours && path.Dir(clean) == d.parent && d.knows(id) {
@@ -45,11 +45,6 @@ func (d *Driver) EndGroup(ctx context.Context, cgroup string, grace time.Duratio
 		return fmt.Errorf("stop cgroup %s: %w", cgroup, err)
 	}
 	return nil
-}
-
-// within says whether a cgroup is another or below it.
-func within(cgroup, above string) bool {
-	return cgroup == above || strings.HasPrefix(cgroup, above+"/")
 }
 
 // EndTree stops a process tree that the driver does not watch, politely first. A pid that is

@@ -49,7 +49,7 @@ func (d *Driver) theirs(cgroup string, pid int) (group, error) {
 	switch {
 	case err != nil:
 		return group{}, err
-	case !d.machine.Memory().Mounted() || cgroup == "" || clean == "/" || !within(at, clean) || within(d.machine.Own(), clean) || within(d.parent, clean):
+	case !d.machine.Memory().Mounted() || cgroup == "" || clean == "/" || !hostmem.Below(at, clean) || hostmem.Below(d.machine.Own(), clean) || hostmem.Below(d.parent, clean):
 		return group{}, errNotTheirs
 	}
 	return group{path: clean, dirs: []string{d.machine.Memory().Dir(clean)}}, nil

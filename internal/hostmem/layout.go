@@ -41,6 +41,11 @@ func clean(cgroup string) string {
 	return path.Clean(cgroup)
 }
 
+// Below says whether a cgroup is another or in it.
+func Below(cgroup, above string) bool {
+	return strings.HasPrefix(clean(cgroup)+"/", clean(above)+"/")
+}
+
 // chain returns a cgroup and its ancestors as far as they can be seen, itself first.
 func (h Hierarchy) chain(cgroup string) []string {
 	var all []string

@@ -213,3 +213,16 @@ func TestWorkOfACgroup(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+func TestBelow(t *testing.T) {
+	for _, c := range []struct {
+		cgroup, above string
+		want          bool
+	}{
+		{"/a/b", "/a", true}, {"a/b", "/a/b", true}, {"/ab", "/a", false}, {"/a", "/a/b", false},
+	} {
+		if got := hostmem.Below(c.cgroup, c.above); got != c.want {
+			t.Errorf("%s below %s: %v", c.cgroup, c.above, got)
+		}
+	}
+}

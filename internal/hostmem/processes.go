@@ -87,8 +87,8 @@ func (t *Processes) Tree(pid int) []Proc {
 	return tree
 }
 
-// tick is what the kernel tells processes' work in, on every machine that Go runs on.
-const tick = time.Second / 100
+// Tick is what the kernel tells processes' work and start times in, on every machine that Go runs on.
+const Tick = time.Second / 100
 
 // Resident measures the tree of a process. Memory that several of its processes share is
 // counted once for each: too much, never too little. A tree of which nothing is left
@@ -100,7 +100,7 @@ func (t *Processes) Resident(pid int) (Resident, error) {
 		r, rerr := t.machine.ResidentProcess(p.PID)
 		switch {
 		case rerr == nil:
-			r.CPU = time.Duration(p.Worked) * tick
+			r.CPU = time.Duration(p.Worked) * Tick
 			sum, err = sum.Add(r), nil
 		case !isGone(rerr):
 			return Resident{}, rerr

@@ -116,7 +116,7 @@ func (o *Observer) matches(pid int, table *hostmem.Processes) ([]string, bool) {
 	}
 	if o.rules.Parent != "" {
 		at, err := o.machine.CgroupOf(pid)
-		if err == nil && strings.HasPrefix(at+"/", path.Join("/", o.rules.Parent)+"/") {
+		if err == nil && hostmem.Below(at, o.rules.Parent) {
 			return nil, false // it was found with its cgroup
 		}
 	}

@@ -6,10 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 )
 
 // Sighting is what the rules call a sandbox, and nobody knows.
@@ -51,7 +52,7 @@ func (o *Observer) unknownCgroups(known func(string, []int) bool) (all []Sightin
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		if len(pids) == 0 || o.mine(pids) || known(at, pids) {
+		if len(pids) == 0 || slices.Contains(pids, os.Getpid()) || known(at, pids) {
 			continue
 		}
 		held, err := o.machine.ResidentCgroup(at)
@@ -91,20 +92,6 @@ func (o *Observer) unknownTrees(known func(string, []int) bool) (all []Sighting,
 	return all, nil
 }
 
-// mine says whether the observer is among them.
-func (o *Observer) mine(pids []int) bool {
-	self := os.Getpid()
-	for _, pid := range pids {
-		if pid == self {
-			return true
-		}
-	}
-	return false
-}
-
-// tick is the unit of the kernel's start times, the same on every Linux.
-const tick = 10 * time.Millisecond
-
 // age says when it began.
 func (o *Observer) age(s *Sighting) {
 	for i, pid := range s.PIDs {
@@ -115,13 +102,8 @@ func (o *Observer) age(s *Sighting) {
 		if i == 0 {
 			s.Start = start
 		}
-		if at := time.Duration(start) * tick; s.Started == 0 || at < s.Started {
+		if at := time.Duration(start) * hostmem.Tick; s.Started == 0 || at < s.Started {
 			s.Started = at
 		}
 	}
-}
-
-// Below says whether a cgroup is another or in it.
-func Below(cgroup, above string) bool {
-	return strings.HasPrefix(path.Clean("/"+cgroup)+"/", path.Clean("/"+above)+"/")
 }

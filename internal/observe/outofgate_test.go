@@ -60,19 +60,6 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-func TestBelow(t *testing.T) {
-	for _, c := range []struct {
-		cgroup, above string
-		want          bool
-	}{
-		{"/a/b", "/a", true}, {"a/b", "/a/b", true}, {"/ab", "/a", false}, {"/a", "/a/b", false},
-	} {
-		if got := observe.Below(c.cgroup, c.above); got != c.want {
-			t.Errorf("%s below %s: %v", c.cgroup, c.above, got)
-		}
-	}
-}
-
 // A process that runs out of gate is found on a real machine, and not once somebody knows it.
 func TestUnknownRealProcess(t *testing.T) {
 	m, err := hostmem.Discover("/")

@@ -78,7 +78,7 @@ func (u *Up) observed() (func(func(string, []int) bool) ([]agent.Found, error), 
 	return func(tracked func(string, []int) bool) ([]agent.Found, error) {
 		seen, err := o.Unknown(func(cgroup string, pids []int) bool {
 			// The agent's own sandboxes it knows by itself.
-			return observe.Below(cgroup, own) || pids == nil && observe.Below(own, cgroup) || tracked(cgroup, pids)
+			return hostmem.Below(cgroup, own) || pids == nil && hostmem.Below(own, cgroup) || tracked(cgroup, pids)
 		})
 		found := make([]agent.Found, 0, len(seen))
 		for i := range seen {
