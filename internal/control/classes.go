@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/gate"
@@ -65,15 +66,7 @@ func classStanding(c *config.Class, all []learned.Known, rooms []gate.Bytes) api
 		k := learned.Known{Class: c.Name, Template: c.Template}
 		out.Templates = append(out.Templates, templateStanding(c, &k, rooms))
 	}
-	slices.SortFunc(out.Templates, func(a, b api.TemplateStanding) int {
-		switch {
-		case a.Template < b.Template:
-			return -1
-		case a.Template > b.Template:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(out.Templates, func(a, b api.TemplateStanding) int { return strings.Compare(a.Template, b.Template) })
 	return out
 }
 

@@ -59,14 +59,16 @@ type Life struct {
 }
 
 // Compare orders words in the order in which they are taken.
-func (w Word) Compare(o Word) int {
-	return cmp.Or(w.ID().compare(o.ID()), cmp.Compare(w.Host, o.Host), cmp.Compare(w.Incarnation, o.Incarnation))
-}
+func (w Word) Compare(o Word) int { return w.Place().compare(o.Place()) }
 
 // Place is what a later word has in common with the one that it replaces.
 type Place struct {
 	ID
 	Life
+}
+
+func (p Place) compare(o Place) int {
+	return cmp.Or(p.ID.compare(o.ID), cmp.Compare(p.Host, o.Host), cmp.Compare(p.Incarnation, o.Incarnation))
 }
 
 // Place is that of a word.
@@ -193,7 +195,7 @@ func (b *Book) Take(now pool.Time, lives map[string]int64, rules Rules, told []W
 
 // endLives forgets the words of hosts that have another life now: the sums keep them.
 func (b *Book) endLives(lives map[string]int64) {
-	for _, at := range b.places() {
+	for _, at := range slices.SortedFunc(maps.Keys(b.words), Place.compare) {
 		life, registered := lives[at.Host]
 		if !registered || at.Incarnation == life {
 			continue
@@ -201,18 +203,6 @@ func (b *Book) endLives(lives map[string]int64) {
 		b.Over = append(b.Over, b.words[at])
 		delete(b.words, at)
 	}
-}
-
-// places are those of all words, in a fixed order.
-func (b *Book) places() []Place {
-	out := make([]Place, 0, len(b.words))
-	for at := range b.words {
-		out = append(out, at)
-	}
-	slices.SortFunc(out, func(x, y Place) int {
-		return cmp.Or(x.ID.compare(y.ID), cmp.Compare(x.Host, y.Host), cmp.Compare(x.Incarnation, y.Incarnation))
-	})
-	return out
 }
 
 // template returns what is kept of one, making room for one that is new.
