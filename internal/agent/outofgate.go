@@ -56,6 +56,12 @@ type sighting struct {
 	told, ended bool
 }
 
+// settled is one that has been there for long enough, or had a ticket once.
+type settled struct {
+	*Found
+	seen *sighting
+}
+
 // look tells the host what runs out of gate. Where that cannot be found out its last word
 // stands: what was there may still be.
 func (o *outside) look(ctx context.Context, now time.Time, known []host.Sandbox) {
@@ -68,18 +74,18 @@ func (o *outside) look(ctx context.Context, now time.Time, known []host.Sandbox)
 		return
 	}
 	o.failed = ""
-	strays, settled := make([]host.Stray, 0, len(all)), make([]*Found, 0, len(all))
+	strays, there := make([]host.Stray, 0, len(all)), make([]settled, 0, len(all))
 	for i := range all {
 		f := &all[i]
 		if s := o.sight(&f.Stray, now); f.Lost || now.Sub(s.first) >= settlesWithin {
-			strays, settled = append(strays, f.Stray), append(settled, f)
+			strays, there = append(strays, f.Stray), append(there, settled{f, s})
 		}
 	}
 	maps.DeleteFunc(o.seen, func(_ string, s *sighting) bool { return s.last != now })
 	if _, err := o.agent.Do(ctx, host.OutOfGate{Strays: strays}); err != nil {
 		return
 	}
-	for _, f := range settled {
+	for _, f := range there {
 		o.alarm(f)
 		o.end(ctx, f, now)
 	}
@@ -95,19 +101,18 @@ func (o *outside) sight(s *host.Stray, now time.Time) *sighting {
 }
 
 // alarm says once of each that it is there.
-func (o *outside) alarm(f *Found) {
-	s := o.seen[f.ID+"\x00"+f.Where]
-	if s.told {
+func (o *outside) alarm(f settled) {
+	if f.seen.told {
 		return
 	}
-	s.told = true
+	f.seen.told = true
 	o.agent.cfg.Log.Error("a sandbox runs out of gate: no ledger knows it", "id", f.ID, "cgroup", f.Where, "pids", f.PIDs, "resident", f.Resident, "had_ticket", f.Lost)
 }
 
 // end stops what never had a ticket, where the operator says so. What began before this
 // host's memory did may have had one.
-func (o *outside) end(ctx context.Context, f *Found, now time.Time) {
-	a, s := o.agent, o.seen[f.ID+"\x00"+f.Where]
+func (o *outside) end(ctx context.Context, f settled, now time.Time) {
+	a, s := o.agent, f.seen
 	switch {
 	case a.cfg.OutOfGate != StopOutOfGate, f.Lost, f.Stateful, f.End == nil, s.ended:
 		return
