@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -14,9 +12,6 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/internal/cli"
 )
-
-// printed is a result that a person or a program reads.
-type printed interface{ Print(io.Writer) error }
 
 // Command is `plimsoll bench`.
 func Command() *cobra.Command {
@@ -247,14 +242,9 @@ func hostsCommand() *cobra.Command {
 }
 
 // show prints a result in the form that -o asks for.
-func show(c *cobra.Command, r printed, err error) error {
+func show(c *cobra.Command, r cli.Printed, err error) error {
 	if err != nil {
 		return err
 	}
-	if f := c.Flags().Lookup("output"); f != nil && f.Value.String() == "json" {
-		out := json.NewEncoder(c.OutOrStdout())
-		out.SetIndent("", "  ")
-		return out.Encode(r)
-	}
-	return r.Print(c.OutOrStdout())
+	return cli.Show(c, r)
 }

@@ -1,20 +1,17 @@
 package density
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime"
-	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/cli"
@@ -43,8 +40,9 @@ would have fitted and all was calm again, only not for long enough.
 A batch (--cohorts) starts together as far as it fits, and wholly at a host that is empty, as
 each is again from time to time (--renew). A start takes a second, and a host of 8 cores lets
 16 start at a time; with --all-at-once a batch starts within one second, and sandboxes of it
-that were drawn from the same run spike in the same instant. The headroom is the default. Without --train-runs the runs are parted in two by the seed, and
-each half is judged by what the other taught. The same seed gives the same answer.
+that were drawn from the same run spike in the same instant. The headroom is the default.
+Without --train-runs the runs are parted in two by the seed, and each half is judged by what
+the other taught. The same seed gives the same answer.
 
 The files are CSV with a header: run,lifetime_ms,peak_mib and run,t_ms,resident_mib, a
 run's rows in order of time, about one a second. Rows of memory of other runs are passed over,
@@ -62,14 +60,15 @@ so that one file does for --memory and --train-memory.`,
 			if err != nil {
 				return cli.NotValid(err)
 			}
-			o.Progress = progressOn(c.ErrOrStderr())
+			progress := cli.Progress(c.ErrOrStderr())
+			o.Progress = func(done, total int64) { progress(done >= total, "%d of %d host-seconds", done, total) }
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			r, err := simulate(ctx, o, in)
 			if err != nil {
 				return err
 			}
-			return show(c, r)
+			return cli.Show(c, r)
 		},
 	}
 	f := c.Flags()
@@ -125,15 +124,6 @@ func (o *Options) checkFiles() error {
 		return errors.New("--train-runs: say with --runs and --memory what is judged by them")
 	}
 	return nil
-}
-
-func show(c *cobra.Command, r *Result) error {
-	if f := c.Flags().Lookup("output"); f != nil && f.Value.String() == "json" {
-		out := json.NewEncoder(c.OutOrStdout())
-		out.SetIndent("", "  ")
-		return out.Encode(r)
-	}
-	return r.Print(c.OutOrStdout())
 }
 
 // Print writes the table for people.
@@ -197,27 +187,4 @@ func (l *Lesson) outcome() string {
 
 func row(w io.Writer, policy, batch string, f Figures) {
 	fmt.Fprintf(w, "%s\t%s\t%.1f\t%d s\t%d s\t%d MiB\t%d s\t%d s\t\n", policy, batch, f.PerHost, f.OverPhysical, f.HostSeconds, f.Most, f.Shut, f.Dwelt)
-}
-
-// progressOn rewrites one line on a terminal; elsewhere it says something now and then.
-func progressOn(w io.Writer) func(done, total int64) {
-	file, ok := w.(*os.File)
-	live := ok && term.IsTerminal(int(file.Fd()))
-	var mu sync.Mutex // guards last and the line
-	last := time.Now()
-	return func(done, total int64) {
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case live && done >= total:
-			fmt.Fprint(w, "\r\x1b[K")
-		case live && time.Since(last) > 100*time.Millisecond:
-			fmt.Fprintf(w, "\r%d of %d host-seconds", done, total)
-		case !live && time.Since(last) > 10*time.Second:
-			fmt.Fprintf(w, "%d of %d host-seconds\n", done, total)
-		default:
-			return
-		}
-		last = time.Now()
-	}
 }

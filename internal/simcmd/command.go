@@ -3,10 +3,8 @@
 package simcmd
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -15,8 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/density"
 	"github.com/plimsoll-project/plimsoll/internal/sim"
 )
@@ -73,7 +71,10 @@ func faultsCommand() *cobra.Command {
 			if err := checkSize(run.Size); err != nil {
 				return err
 			}
-			run.Progress = progressOn(c.ErrOrStderr(), run.Seeds)
+			progress := cli.Progress(c.ErrOrStderr())
+			run.Progress = func(done int, events int64) {
+				progress(done == run.Seeds, "%d of %d seeds, %d events", done, run.Seeds, events)
+			}
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			return show(c, run.Run(ctx))
@@ -103,39 +104,11 @@ func checkSize(s sim.Size) error {
 }
 
 func show(c *cobra.Command, s sim.Summary) error {
-	var err error
-	if f := c.Flags().Lookup("output"); f != nil && f.Value.String() == "json" {
-		out := json.NewEncoder(c.OutOrStdout())
-		out.SetIndent("", "  ")
-		err = out.Encode(s)
-	} else {
-		err = s.Print(c.OutOrStdout())
-	}
+	err := cli.Show(c, s)
 	if err == nil && s.Violations > 0 {
 		err = ErrViolated
 	}
 	return err
-}
-
-// progressOn rewrites one line on a terminal; elsewhere it says something now and then.
-func progressOn(w io.Writer, seeds int) func(int, int64) {
-	file, ok := w.(*os.File)
-	live := ok && term.IsTerminal(int(file.Fd()))
-	last := time.Now()
-	return func(done int, events int64) {
-		switch {
-		case live && (done == seeds || time.Since(last) > 100*time.Millisecond):
-			fmt.Fprintf(w, "\r%d of %d seeds, %d events", done, seeds, events)
-			if done == seeds {
-				fmt.Fprint(w, "\r\x1b[K")
-			}
-		case !live && time.Since(last) > 10*time.Second:
-			fmt.Fprintf(w, "%d of %d seeds, %d events\n", done, seeds, events)
-		default:
-			return
-		}
-		last = time.Now()
-	}
 }
 
 func replayCommand() *cobra.Command {
