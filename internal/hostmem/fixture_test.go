@@ -34,6 +34,12 @@ func (f files) discover(t *testing.T) *hostmem.Machine {
 
 func discovered(t *testing.T, f files) (*hostmem.Machine, error) {
 	t.Helper()
+	return hostmem.Discover(f.write(t))
+}
+
+// write makes them files, and returns their root.
+func (f files) write(t *testing.T) string {
+	t.Helper()
 	root := t.TempDir()
 	for name, text := range f {
 		file := filepath.Join(root, name)
@@ -44,7 +50,7 @@ func discovered(t *testing.T, f files) (*hostmem.Machine, error) {
 			t.Fatal(err)
 		}
 	}
-	return hostmem.Discover(root)
+	return root
 }
 
 const (

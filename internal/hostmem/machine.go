@@ -1,10 +1,10 @@
 package hostmem
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Machine is one machine as seen below a root directory.
@@ -76,8 +76,10 @@ func (h Hierarchy) offers(controller string) bool {
 	if !h.Mounted() {
 		return false
 	}
-	words, err := read(h.Mount+"/cgroup.controllers", infallible(bytes.Fields))
-	return err == nil && slices.ContainsFunc(words, func(w []byte) bool { return string(w) == controller })
+	has, err := read(h.Mount+"/cgroup.controllers", infallible(func(text []byte) bool {
+		return slices.Contains(strings.Fields(string(text)), controller)
+	}))
+	return err == nil && has
 }
 
 // Memory is the hierarchy that has the memory controller, v1 or v2.

@@ -3,6 +3,7 @@ package hostmem_test
 import (
 	"errors"
 	"io/fs"
+	"sync"
 	"testing"
 	"time"
 
@@ -225,4 +226,20 @@ func TestBelow(t *testing.T) {
 			t.Errorf("%s below %s: %v", c.cgroup, c.above, got)
 		}
 	}
+}
+
+// Several look at once: what one has read is not the next one's to write over.
+func TestDiscoverAtOnce(t *testing.T) {
+	root := pureV2.write(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				if m, err := hostmem.Discover(root); err != nil || m.Layout() != "cgroup v2" {
+					t.Errorf("%v, %v", m.Layout(), err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }

@@ -14,7 +14,8 @@ import (
 var scratch = sync.Pool{New: func() any { b := make([]byte, 8<<10); return &b }}
 
 // read parses one whole kernel file. It goes to the system calls directly: os.Open would
-// also try to register each of these files with the poller, which costs as much again.
+// also try to register each of these files with the poller, which costs as much again. What
+// parse returns must hold nothing of the text: the next file is read over it.
 func read[T any](name string, parse func([]byte) (T, error)) (T, error) {
 	return readBy(nil, name, parse)
 }
