@@ -455,8 +455,9 @@ func TestNoHookForTheGone(t *testing.T) {
 	}
 }
 
-// What was told to go and ended while no agent was there: by what is not known, and is not said.
-func TestEvictionThatNobodySaw(t *testing.T) {
+// toldToGo is a host with one sandbox, which has to go, and whose hook does not end.
+func toldToGo(t *testing.T) (*rig, *fed) {
+	t.Helper()
 	needsCgroups(t)
 	r := newRig(t, paying(512*gate.MiB))
 	path, said := r.hookScript("hibernate", "sleep 1000")
@@ -465,6 +466,12 @@ func TestEvictionThatNobodySaw(t *testing.T) {
 	a := r.feed("a", sized(512, false, 0))
 	a.eat(490, 0)
 	r.eventually("the hook to be called", func() bool { _, err := os.Stat(said); return err == nil })
+	return r, a
+}
+
+// What was told to go and ended while no agent was there: by what is not known, and is not said.
+func TestEvictionThatNobodySaw(t *testing.T) {
+	r, a := toldToGo(t)
 	r.restart(func() {
 		unix.Kill(a.pid, unix.SIGKILL)
 		unix.Wait4(a.pid, nil, 0, nil)
@@ -503,14 +510,7 @@ func TestForeignSandboxHasToGo(t *testing.T) {
 
 // What an agent was about to end when it was killed, the next one ends.
 func TestEvictionGoesOnAfterARestart(t *testing.T) {
-	needsCgroups(t)
-	r := newRig(t, paying(512*gate.MiB))
-	path, said := r.hookScript("hibernate", "sleep 1000")
-	r.cfg.Hooks.Hibernate = agent.Hook{Exec: []string{path}, Within: 20 * time.Second}
-	r.start()
-	a := r.feed("a", sized(512, false, 0))
-	a.eat(490, 0)
-	r.eventually("the hook to be called", func() bool { _, err := os.Stat(said); return err == nil })
+	r, a := toldToGo(t)
 	r.restart(func() { r.cfg.Hooks = agent.Hooks{} })
 	r.eventually("its end", func() bool { return !alive(a.pid) })
 	r.told("a", host.Evicted, "killed: the host had ")
