@@ -26,6 +26,12 @@ func (n *node) admit(ctx context.Context) (*api.Admission, error) {
 	return n.client.Admit(ctx, api.AdmissionRequest{Key: client.NewKey(), Class: className}, client.Options{})
 }
 
+// admitInTime asks until it is admitted: room that another has left is there a sample later at most,
+// since until then what the others have grown by counts beside what they are charged.
+func (n *node) admitInTime(ctx context.Context, d *demo) (*api.Admission, error) {
+	return n.client.Admit(ctx, api.AdmissionRequest{Key: client.NewKey(), Class: className}, client.Options{Wait: d.patience()})
+}
+
 // boot boots an admission through the seam, as a caller of the SDK would.
 func (n *node) boot(ctx context.Context, d *demo, a *api.Admission, s sandbox) error {
 	command := boot.Command{

@@ -51,7 +51,7 @@ func (n *node) tryAll(ctx context.Context, d *demo) (said []string, held string,
 	if err := n.lower(ctx, d, n.expect.room-1); err != nil {
 		return nil, "", err
 	}
-	a, err := n.admit(ctx)
+	a, err := n.admitInTime(ctx, d)
 	if err != nil {
 		return nil, "", err
 	}

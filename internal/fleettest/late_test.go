@@ -43,7 +43,7 @@ func TestReleaseThatComesLate(t *testing.T) {
 		asks.begin()
 		answer := deleting(t, slow, key+epoch)
 		if readFirst { // from there on it may have got anywhere, all the way, too
-			asks.wait()
+			asks.wait(answer)
 			time.Sleep(time.Duration(i*120) * time.Microsecond)
 			slow.stop()
 			answer.hangUp()
@@ -154,13 +154,15 @@ func (w *watch) begin() {
 	}
 }
 
-// wait ends when the replica has asked something since, which begins with the row. A release
-// that it has in its hands and has read no row for would rightly end what it finds later.
-func (w *watch) wait() {
+// wait ends when the replica has asked for the rows of a key or an id since, which a release begins
+// with, or has answered already. What it asks of the store all the time tells nothing: a release that
+// it has in its hands and has read no row for would rightly end what it finds later.
+func (w *watch) wait(release answer) {
 	w.t.Helper()
 	const asked = `SELECT count(*) > 0 FROM pg_stat_activity
-		WHERE application_name = current_setting('application_name') AND pid <> pg_backend_pid() AND query_start >= $1`
-	for began := time.Now(); ; { // without a pause: the whole release takes a few milliseconds
+		WHERE application_name = current_setting('application_name') AND pid <> pg_backend_pid() AND query_start >= $1
+		AND query ~ 'WHERE a\.(consumer|id) = wanted\.value'`
+	for began := time.Now(); len(release.status) == 0; { // without a pause: the whole release takes a few milliseconds
 		var yes bool
 		if err := w.conn.QueryRow(within(w.t, hung), asked, w.from).Scan(&yes); err != nil {
 			w.t.Fatal(err)
