@@ -2,6 +2,7 @@ package pressure_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -189,7 +190,9 @@ func TestVictims(t *testing.T) {
 		{2 * gate.GiB, "idle too, and over"},
 		{2*gate.GiB + 1, "idle too, and over; idle"},
 		{4 * gate.GiB, "idle too, and over; idle; idle too"},
+		{5 * gate.GiB, "idle too, and over; busy"}, // who idles would free nothing that is still lacking
 		{7 * gate.GiB, "idle too, and over; idle; idle too; busy"},
+		{8 * gate.GiB, "important"}, // without whom all the others do not cover it
 		{1 << 60, "idle too, and over; idle; idle too; busy; important"},
 	} {
 		var got []string
@@ -203,6 +206,45 @@ func TestVictims(t *testing.T) {
 	if got := pressure.Order(candidates()); len(got) != 6 || got[0].ID != "starting" {
 		t.Errorf("order %v", got)
 	}
+}
+
+// Nobody goes in vain: who is named covers what is lacking, and without any one of them it would not
+// be covered. Nobody is named who comes after the last whom the order itself needs.
+func TestNobodyGoesInVain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cs := make([]pressure.Candidate, rapid.IntRange(0, 8).Draw(t, "many"))
+		for i := range cs {
+			cs[i] = pressure.Candidate{
+				ID: fmt.Sprint(i), Priority: rapid.IntRange(0, 2).Draw(t, "priority"), Stateful: rapid.Bool().Draw(t, "stateful"),
+				IdleSince: pressure.Instant(rapid.IntRange(0, 3).Draw(t, "idle")), Resident: gate.Bytes(rapid.Int64Range(0, 9).Draw(t, "resident")),
+			}
+		}
+		deficit := gate.Bytes(rapid.Int64Range(-1, 40).Draw(t, "deficit"))
+		order := pressure.Order(slices.Clone(cs))
+		var all gate.Bytes
+		head := 0
+		for _, c := range order {
+			if all < deficit {
+				all, head = all.Add(c.Resident), head+1
+			}
+		}
+		var covered gate.Bytes
+		victims := pressure.Victims(slices.Clone(cs), deficit)
+		for _, v := range victims {
+			covered = covered.Add(v.Resident)
+			if at := slices.Index(order, v); at < 0 || at >= head {
+				t.Fatalf("%+v is not of the head of %+v", v, order)
+			}
+		}
+		if covered < min(deficit, all) {
+			t.Fatalf("%d of %d lacking are covered by %+v of %+v", covered, deficit, victims, order)
+		}
+		for _, v := range victims {
+			if all >= deficit && covered.Sub(v.Resident) >= deficit {
+				t.Fatalf("%+v goes in vain: %d lacking, %+v", v, deficit, victims)
+			}
+		}
+	})
 }
 
 func TestNothingAllocates(t *testing.T) {

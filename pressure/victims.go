@@ -36,16 +36,32 @@ func Order(cs []Candidate) []Candidate {
 	return cs
 }
 
-// Victims returns the shortest head of the order that covers the deficit, all of it when
-// even that is too little. Who holds nothing gives nothing back and is spared.
+// Victims returns the shortest head of the order that covers the deficit, but for those without
+// whom the others cover it as well; all of it when even that is too little. Who holds nothing gives
+// nothing back and is spared.
 func Victims(cs []Candidate, deficit gate.Bytes) []Candidate {
+	if deficit <= 0 {
+		return nil
+	}
 	cs = Order(slices.DeleteFunc(cs, func(c Candidate) bool { return c.Resident <= 0 }))
 	var covered gate.Bytes
 	for i, c := range cs {
-		if covered >= deficit {
-			return cs[:i]
+		if covered = covered.Add(c.Resident); covered >= deficit {
+			return spare(cs[:i+1], covered.Sub(deficit))
 		}
-		covered = covered.Add(c.Resident)
 	}
 	return cs
+}
+
+// spare takes those out who are not needed, as long as what is covered beyond the deficit allows:
+// the last in the order first, since those would be missed most. The very last one is needed, or
+// the head would have been shorter.
+func spare(head []Candidate, beyond gate.Bytes) []Candidate {
+	for i := len(head) - 1; i >= 0; i-- {
+		if held := head[i].Resident; held <= beyond {
+			beyond = beyond.Sub(held)
+			head = slices.Delete(head, i, i+1)
+		}
+	}
+	return head
 }

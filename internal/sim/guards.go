@@ -68,6 +68,7 @@ var guards = [invariants + 1][]string{
 		"what keeps state never has to go",
 		"no more have to go than cover what is lacking",
 		"nobody has to go before the bet is lost",
+		"nobody has to go in vain",
 		"who was told to go is not told again",
 	},
 	ends: {

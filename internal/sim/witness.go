@@ -294,11 +294,12 @@ func (f *Fleet) checkHost(a *agent, ev host.Event, fx host.Effects) {
 	f.compare(a, fx.Answer.Verdict)
 }
 
-// checkEvictions proves that a lost bet is paid by those who may be asked to, and by no more of
-// them than cover what is lacking. Whoever has to go has no place kept.
+// checkEvictions proves that a lost bet is paid by those who may be asked to, and by none of them
+// without whom the others cover what is lacking. Whoever has to go has no place kept.
 func (f *Fleet) checkEvictions(a *agent, evictions []host.Eviction) {
 	w := a.witness
-	lacking, covered := w.headroom-w.free, gate.Bytes(0)
+	var going []*charged
+	var covered gate.Bytes
 	for _, e := range evictions {
 		c := w.running(e.ID)
 		switch {
@@ -311,11 +312,13 @@ func (f *Fleet) checkEvictions(a *agent, evictions []host.Eviction) {
 			f.violate(stateful, "host %s has %s go, which keeps state", a.id, e.ID)
 		case w.free >= w.headroom/4:
 			f.violate(stateful, "host %s has %s go with %s free of a headroom of %s", a.id, e.ID, w.free, w.headroom)
-		case covered >= lacking:
-			f.violate(stateful, "host %s has %s go, when others cover the %s that are lacking", a.id, e.ID, lacking)
 		}
-		covered += c.resident
-		c.stopped = true
+		going, covered, c.stopped = append(going, c), covered+c.resident, true
+	}
+	for _, c := range going {
+		if lacking := w.headroom - w.free; covered-c.resident >= lacking {
+			f.violate(stateful, "host %s has %s go, when the others cover the %s that are lacking", a.id, c.id, lacking)
+		}
 	}
 	f.result.Evictions += len(evictions)
 }
