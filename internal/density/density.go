@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/internal/workload"
 	"github.com/plimsoll-project/plimsoll/learn"
 )
 
@@ -94,7 +95,7 @@ const (
 )
 
 // fold is what is learned from, and what is played.
-type fold struct{ train, judged []Run }
+type fold struct{ train, judged []workload.Run }
 
 // input is what is played, and where it comes from.
 type input struct {
@@ -105,15 +106,15 @@ type input struct {
 // load gathers the runs and parts them.
 func (o *Options) load() (input, error) {
 	if o.Runs == "" {
-		model := fold{train: Fitted(fittedTrain, 2*o.Seed), judged: Fitted(fittedJudged, 2*o.Seed+1)}
+		model := fold{train: workload.Fitted(fittedTrain, 2*o.Seed), judged: workload.Fitted(fittedJudged, 2*o.Seed+1)}
 		return input{[]fold{model}, "fitted model"}, nil
 	}
-	judged, err := Read(o.Runs, o.Memory)
+	judged, err := workload.Read(o.Runs, o.Memory)
 	if err != nil {
 		return input{}, err
 	}
 	if o.TrainRuns != "" {
-		train, err := Read(o.TrainRuns, o.TrainMemory)
+		train, err := workload.Read(o.TrainRuns, o.TrainMemory)
 		return input{[]fold{{train: train, judged: judged}}, "files"}, err
 	}
 	if len(judged) < 2 {
@@ -143,12 +144,12 @@ func simulate(ctx context.Context, o Options, in input) (*Result, error) {
 	return r, nil
 }
 
-func shuffle(runs []Run, seed uint64) {
+func shuffle(runs []workload.Run, seed uint64) {
 	rand.New(rand.NewPCG(seed, 0x70617274)).Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
 }
 
 // taught is what runs teach.
-func taught(runs []Run) *learn.Runs {
+func taught(runs []workload.Run) *learn.Runs {
 	var r learn.Runs
 	for i := range runs {
 		r.Ended(runs[i].Peak, 0)
@@ -206,7 +207,7 @@ func (s *stage) reserve(rule gate.ReserveRule) gate.Bytes {
 	return gate.Reserve(gate.Ask{Memory: s.configured(), Rule: rule}, gate.WorkingSet)
 }
 
-func (s *stage) play(rule gate.ReserveRule, mode gate.Mode, runs []Run, cohort int, seconds int64) play {
+func (s *stage) play(rule gate.ReserveRule, mode gate.Mode, runs []workload.Run, cohort int, seconds int64) play {
 	return play{
 		Runs: runs, Mode: mode, Memory: gate.FromMiB(s.HostMB), Cohort: cohort,
 		Ask:     gate.Ask{Class: "agent", Memory: s.configured(), Rule: rule},
@@ -283,7 +284,7 @@ func (s *stage) lessons(played []Figures) (out []Lesson) {
 	return out
 }
 
-func shareAbove(runs []Run, reserve gate.Bytes) float64 {
+func shareAbove(runs []workload.Run, reserve gate.Bytes) float64 {
 	n := 0
 	for i := range runs {
 		if runs[i].Peak > reserve {

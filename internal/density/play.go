@@ -8,18 +8,12 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/workload"
 )
-
-// Run is one sandbox's life: what was resident in each second of it.
-type Run struct {
-	Name     string
-	Peak     gate.Bytes
-	Resident []gate.Bytes
-}
 
 // play is one host under one policy.
 type play struct {
-	Runs    []Run // the sandboxes to come are drawn from these
+	Runs    []workload.Run // the sandboxes to come are drawn from these
 	Ask     gate.Ask
 	Mode    gate.Mode
 	Memory  gate.Bytes // of the machine
@@ -65,7 +59,7 @@ func (f *Figures) add(o Figures) {
 // occupant is a sandbox on the host.
 type occupant struct {
 	id      string
-	run     *Run
+	run     *workload.Run
 	age     int // seconds
 	started bool
 	tracked bool

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/internal/workload"
 	"github.com/plimsoll-project/plimsoll/learn"
 )
 
@@ -13,7 +14,7 @@ import (
 type policy struct {
 	name string
 	mode gate.Mode
-	rule func(train []Run, configured gate.Bytes) gate.ReserveRule
+	rule func(train []workload.Run, configured gate.Bytes) gate.ReserveRule
 }
 
 const learnedPolicy = "learned"
@@ -31,17 +32,17 @@ func policiesOf(o Options) []policy {
 	return all
 }
 
-func byDefault([]Run, gate.Bytes) gate.ReserveRule { return gate.DefaultReserveRule() }
+func byDefault([]workload.Run, gate.Bytes) gate.ReserveRule { return gate.DefaultReserveRule() }
 
 // untilSettled is the essay's rule: the reserve stands until the sandbox has been seen.
-func untilSettled([]Run, gate.Bytes) gate.ReserveRule {
+func untilSettled([]workload.Run, gate.Bytes) gate.ReserveRule {
 	rule := gate.DefaultReserveRule()
 	rule.Until = gate.UntilSettled
 	return rule
 }
 
 // learnedRule is what a template says that saw these runs: the prior, if they are too few.
-func learnedRule(train []Run, configured gate.Bytes) gate.ReserveRule {
+func learnedRule(train []workload.Run, configured gate.Bytes) gate.ReserveRule {
 	var t learn.Template
 	rule := gate.DefaultReserveRule()
 	if e := t.Step(0, configured, prior(configured), taught(train)); e.Learned {
@@ -56,7 +57,7 @@ func prior(configured gate.Bytes) gate.Bytes {
 
 // breaks says whether the template would have broken while each of the other runs ended once
 // under its reserve.
-func breaks(train, judged []Run, configured gate.Bytes) bool {
+func breaks(train, judged []workload.Run, configured gate.Bytes) bool {
 	var t learn.Template
 	seen := taught(train)
 	e := t.Step(0, configured, prior(configured), seen)
@@ -79,14 +80,14 @@ func candidates() []policy {
 	for _, permille := range []int64{300, 350, 400, 450, 500, 600, 750} {
 		all = append(all, policy{
 			fmt.Sprintf("peaks, p%d", permille/10), gate.WorkingSet,
-			func(train []Run, configured gate.Bytes) gate.ReserveRule {
+			func(train []workload.Run, configured gate.Bytes) gate.ReserveRule {
 				return gate.ReserveRule{Learned: taught(train).PeakOf(permille, configured)}
 			},
 		})
 	}
 	for _, s := range []float64{0.001, 0.002, 0.004} {
 		all = append(all,
-			policy{fmt.Sprintf("bandwidth, s %g/MiB, 1 s", s), gate.WorkingSet, bandwidthRule(s, func([]Run) float64 { return 1 })},
+			policy{fmt.Sprintf("bandwidth, s %g/MiB, 1 s", s), gate.WorkingSet, bandwidthRule(s, func([]workload.Run) float64 { return 1 })},
 			policy{fmt.Sprintf("bandwidth, s %g/MiB, 1 run", s), gate.WorkingSet, bandwidthRule(s, meanLife)},
 		)
 	}
@@ -95,8 +96,8 @@ func candidates() []policy {
 
 // bandwidthRule is the effective bandwidth α(s) = ln E[e^{sX}] / s of what is resident in a
 // second of a run, with some seconds more at the configured size.
-func bandwidthRule(s float64, more func([]Run) float64) func([]Run, gate.Bytes) gate.ReserveRule {
-	return func(train []Run, configured gate.Bytes) gate.ReserveRule {
+func bandwidthRule(s float64, more func([]workload.Run) float64) func([]workload.Run, gate.Bytes) gate.ReserveRule {
+	return func(train []workload.Run, configured gate.Bytes) gate.ReserveRule {
 		extra := more(train)
 		sum, n := extra*math.Exp(s*inMiB(configured)), extra
 		for i := range train {
@@ -111,7 +112,7 @@ func bandwidthRule(s float64, more func([]Run) float64) func([]Run, gate.Bytes) 
 
 func inMiB(b gate.Bytes) float64 { return float64(b) / float64(gate.MiB) }
 
-func meanLife(runs []Run) float64 {
+func meanLife(runs []workload.Run) float64 {
 	n := 0
 	for i := range runs {
 		n += len(runs[i].Resident)

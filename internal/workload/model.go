@@ -1,4 +1,4 @@
-package density
+package workload
 
 import (
 	"fmt"
@@ -56,7 +56,7 @@ func Fitted(n int, seed uint64) []Run {
 }
 
 func fittedRun(name string, r *rand.Rand) Run {
-	life := int(math.Ceil(min(math.Exp(lifeMu+lifeSigma*r.NormFloat64()), longestLife)))
+	life := int(math.Ceil(fittedLife(r)))
 	above := make([]float64, life) // what bursts add
 	burst(above, math.Exp(smallMu+smallSigma*r.NormFloat64()), r)
 	z, own := r.NormFloat64(), betweenRuns*r.NormFloat64()
@@ -78,6 +78,11 @@ func fittedRun(name string, r *rand.Rand) Run {
 		run.Peak = max(run.Peak, run.Resident[s])
 	}
 	return run
+}
+
+// fittedLife is how many seconds one lives.
+func fittedLife(r *rand.Rand) float64 {
+	return min(math.Exp(lifeMu+lifeSigma*r.NormFloat64()), longestLife)
 }
 
 // burst adds one to a life, where it is higher than what is there, and the way up to it.
