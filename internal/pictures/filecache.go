@@ -1,6 +1,10 @@
 package pictures
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/plimsoll-project/plimsoll/internal/svg"
+)
 
 // drawFileCache is what is in a cgroup, by kind, and what its host could promise meanwhile.
 func drawFileCache() ([]byte, error) {
@@ -18,39 +22,39 @@ func drawFileCache() ([]byte, error) {
 	}
 	title := "Clean file cache costs nothing:\nonly dirty pages, until they are written, and held memory lower what can be promised"
 	about := "Real processes in a cgroup of 4,096 MiB, headroom 256. What the kernel counts in it, and what the agent promised meanwhile."
-	c := &canvas{height: 490}
-	c.head(title, about)
-	p := plot{c, scale{0, s[len(s)-1], 70, 640}, scale{0, 4096, 430, 146}}
-	p.yAxis("MiB", 1024)
-	p.xAxis("seconds", 5)
-	p.area("grey", p.points(s, all), p.points(s, held))
-	p.area("purple", p.points(s, held), p.points(s, anon))
-	p.area("blue", p.points(s, anon), p.points(s, zero))
-	p.curve("orange thick", p.points(s, admittable))
-	p.phases(t.words["doing"], s)
+	c := &svg.Canvas{Width: width, Height: 490}
+	c.Head(title, about)
+	p := svg.Plot{Canvas: c, X: svg.Scale{From: 0, To: s[len(s)-1], At: 70, End: 640}, Y: svg.Scale{From: 0, To: 4096, At: 430, End: 146}}
+	p.YAxis("MiB", 1024)
+	p.XAxis("seconds", 5)
+	p.Area("grey", p.Points(s, all), p.Points(s, held))
+	p.Area("purple", p.Points(s, held), p.Points(s, anon))
+	p.Area("blue", p.Points(s, anon), p.Points(s, zero))
+	p.Curve("orange thick", p.Points(s, admittable))
+	phases(&p, t.words["doing"], s)
 
 	last := len(s) - 1
-	p.text(652, p.y.px(admittable[last])+4, "bold orange", "admittable")
-	p.text(652, p.y.px((all[last]+held[last])/2)+4, "bold grey", "clean file cache")
-	p.text(652, p.y.px(anon[last]/2)+4, "bold blue", "memory held (anon)")
+	p.Text(652, p.Y.Px(admittable[last])+4, "bold orange", "admittable")
+	p.Text(652, p.Y.Px((all[last]+held[last])/2)+4, "bold grey", "clean file cache")
+	p.Text(652, p.Y.Px(anon[last]/2)+4, "bold blue", "memory held (anon)")
 	most := slices.Max(dirty)
 	first := slices.Index(dirty, most)
-	p.text((p.x.px(s[first])+p.x.px(s[first+10]))/2, p.y.px(most)-8, "bold purple mid", "dirty: "+amount(most))
-	return c.svg(title, about), nil
+	p.Text((p.X.Px(s[first])+p.X.Px(s[first+10]))/2, p.Y.Px(most)-8, "bold purple mid", "dirty: "+svg.Amount(most))
+	return c.File(title, about), nil
 }
 
 // phases names above the plot what is done, and marks where it begins.
-func (p *plot) phases(doing []string, s []float64) {
+func phases(p *svg.Plot, doing []string, s []float64) {
 	words := map[string]string{"reads": "reads 2 GiB of files", "writes": "writes 512 MiB", "syncs": "sync", "over": "holds 768 MiB"}
 	named := 0
 	for i, word := range doing {
 		if i == 0 || word == doing[i-1] || words[word] == "" {
 			continue
 		}
-		x := p.x.px(s[i])
+		x := p.X.Px(s[i])
 		up := 12 + 17*float64(named%2) // by turns, so that short steps do not write over each other
-		p.line("mark", x, p.y.at, x, p.y.end-up-8)
-		p.text(x+5, p.y.end-up, "small", words[word])
+		p.Line("mark", x, p.Y.At, x, p.Y.End-up-8)
+		p.Text(x+5, p.Y.End-up, "small", words[word])
 		named++
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/internal/svg"
 	"github.com/plimsoll-project/plimsoll/learn"
 )
 
@@ -46,34 +47,34 @@ func drawLearning() ([]byte, error) {
 	doubled := run[slices.Index(t.words["doubled"], "1")]
 	learned, last := reserve[int(first)-1], len(run)-1
 
-	title := fmt.Sprintf("After %s runs the reserve of a class is what two in five stay within:\n%s MiB until then, %s from there on; and %s again when the class changed", amount(first-1), amount(prior), amount(learned), amount(prior))
+	title := fmt.Sprintf("After %s runs the reserve of a class is what two in five stay within:\n%s MiB until then, %s from there on; and %s again when the class changed", svg.Amount(first-1), svg.Amount(prior), svg.Amount(learned), svg.Amount(prior))
 	about := "Sandboxes of 2,048 MiB, one after the other: real processes, on a host that learns for itself. Each dot is a run."
-	c := &canvas{height: 460}
-	c.head(title, about)
-	p := plot{c, scale{0, run[last] + 1, 70, 640}, scale{0, 800, 400, 126}}
-	p.yAxis("MiB", 100)
-	p.xAxis("run of the class", 10)
-	p.rect("band", p.x.px(doubled-.5), p.y.end, p.x.end-p.x.px(doubled-.5), p.y.at-p.y.end)
+	c := &svg.Canvas{Width: width, Height: 460}
+	c.Head(title, about)
+	p := svg.Plot{Canvas: c, X: svg.Scale{From: 0, To: run[last] + 1, At: 70, End: 640}, Y: svg.Scale{From: 0, To: 800, At: 400, End: 126}}
+	p.YAxis("MiB", 100)
+	p.XAxis("run of the class", 10)
+	p.Rect("band", p.X.Px(doubled-.5), p.Y.End, p.X.End-p.X.Px(doubled-.5), p.Y.At-p.Y.End)
 	for i := range run {
 		class := "blue"
 		if peak[i] > reserve[i] {
 			class = "purple"
 		}
-		p.dot(class, p.x.px(run[i]), p.y.px(peak[i]))
+		p.Dot(class, p.X.Px(run[i]), p.Y.Px(peak[i]))
 	}
-	p.curve("orange thick", p.steps(run, reserve))
-	p.text(p.x.px(2), p.y.px(prior)-8, "bold orange", "prior: the rule of the class")
-	p.text(p.x.px(first)+8, p.y.px(prior/2), "bold", fmt.Sprintf("%s runs ended: learned", amount(first-1)))
-	p.text(p.x.px(doubled)+6, p.y.px(600), "bold", "from here on each run")
-	p.text(p.x.px(doubled)+6, p.y.px(600)+17, "bold", "holds twice as much")
-	p.text(p.x.px(run[broke])+8, p.y.px(prior)+20, "bold", fmt.Sprintf("after %s: broken,", amount(run[broke]-doubled+1)))
-	p.text(p.x.px(run[broke])+8, p.y.px(prior)+37, "bold", "the prior again")
-	p.text(652, p.y.px(reserve[last])+5, "bold orange", "reserve: "+amount(reserve[last]))
-	p.dot("purple", 660, 150)
+	p.Curve("orange thick", p.Steps(run, reserve))
+	p.Text(p.X.Px(2), p.Y.Px(prior)-8, "bold orange", "prior: the rule of the class")
+	p.Text(p.X.Px(first)+8, p.Y.Px(prior/2), "bold", fmt.Sprintf("%s runs ended: learned", svg.Amount(first-1)))
+	p.Text(p.X.Px(doubled)+6, p.Y.Px(600), "bold", "from here on each run")
+	p.Text(p.X.Px(doubled)+6, p.Y.Px(600)+17, "bold", "holds twice as much")
+	p.Text(p.X.Px(run[broke])+8, p.Y.Px(prior)+20, "bold", fmt.Sprintf("after %s: broken,", svg.Amount(run[broke]-doubled+1)))
+	p.Text(p.X.Px(run[broke])+8, p.Y.Px(prior)+37, "bold", "the prior again")
+	p.Text(652, p.Y.Px(reserve[last])+5, "bold orange", "reserve: "+svg.Amount(reserve[last]))
+	p.Dot("purple", 660, 150)
 	for i, line := range []string{"peaked above its reserve:", "it is charged what it", "holds, from the next", "sample on"} {
-		p.text(672, 154+17*float64(i), "", line)
+		p.Text(672, 154+17*float64(i), "", line)
 	}
-	p.dot("blue", 660, 232)
-	p.text(672, 236, "", "stayed within it")
-	return c.svg(title, about), nil
+	p.Dot("blue", 660, 232)
+	p.Text(672, 236, "", "stayed within it")
+	return c.File(title, about), nil
 }

@@ -15,6 +15,9 @@ import (
 //go:embed data/*.csv data/*.json
 var data embed.FS
 
+// width is that of all pictures, in pixels.
+const width = 860
+
 // Picture is one of them, as its file.
 type Picture struct {
 	File string
@@ -34,11 +37,11 @@ func Draw() ([]Picture, error) {
 		{"file-cache.svg", drawFileCache},
 		{"lost-bet.svg", drawLostBet},
 	} {
-		svg, err := p.draw()
+		picture, err := p.draw()
 		if err != nil {
 			return nil, fmt.Errorf("draw %s: %w", p.file, err)
 		}
-		out = append(out, Picture{p.file, svg})
+		out = append(out, Picture{p.file, picture})
 	}
 	return out, nil
 }
