@@ -19,20 +19,10 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/sim"
 )
 
-// failure is an error with its exit status.
-type failure struct {
-	error
-	status int
+// violated is how a run ends in which an invariant did not hold; replay tells its story.
+func violated(replay string) error {
+	return &cli.Failure{Status: 1, Err: errors.New("an invariant did not hold"), Try: replay}
 }
-
-// ExitStatus is what the process should end with.
-func (f failure) ExitStatus() int { return f.status }
-
-// ErrViolated is how a run ends in which an invariant did not hold.
-var ErrViolated error = failure{errors.New("an invariant did not hold; sim replay tells a seed's story"), 1}
-
-// mistake is one on the command line.
-func mistake(format string, args ...any) error { return failure{fmt.Errorf(format, args...), 64} }
 
 // Command is `plimsoll sim`.
 func Command() *cobra.Command {
@@ -66,9 +56,9 @@ func faultsCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if run.Seeds < 1 || run.Jobs < 1 {
-				return mistake("--seeds %d --jobs %d: both must be at least 1", run.Seeds, run.Jobs)
+				return cli.Mistake(c, "--seeds %d --jobs %d: both must be at least 1", run.Seeds, run.Jobs)
 			}
-			if err := checkSize(run.Size); err != nil {
+			if err := checkSize(c, run.Size); err != nil {
 				return err
 			}
 			progress := cli.Progress(c.ErrOrStderr())
@@ -96,9 +86,9 @@ func sizeFlags(c *cobra.Command, s *sim.Size) {
 // The most that one history is asked to hold; beyond it a run would not end within a day.
 const mostHosts, mostReplicas, mostCallers = 10_000, 64, 100_000
 
-func checkSize(s sim.Size) error {
+func checkSize(c *cobra.Command, s sim.Size) error {
 	if s.Hosts < 0 || s.Hosts > mostHosts || s.Replicas < 0 || s.Replicas > mostReplicas || s.Callers < 0 || s.Callers > mostCallers {
-		return mistake("--hosts %d --replicas %d --callers %d: at most %d, %d and %d", s.Hosts, s.Replicas, s.Callers, mostHosts, mostReplicas, mostCallers)
+		return cli.Mistake(c, "--hosts %d --replicas %d --callers %d: at most %d, %d and %d", s.Hosts, s.Replicas, s.Callers, mostHosts, mostReplicas, mostCallers)
 	}
 	return nil
 }
@@ -106,7 +96,7 @@ func checkSize(s sim.Size) error {
 func show(c *cobra.Command, s sim.Summary) error {
 	err := cli.Show(c, s)
 	if err == nil && s.Violations > 0 {
-		err = ErrViolated
+		err = violated(s.Failed[0].Replay)
 	}
 	return err
 }
@@ -124,9 +114,9 @@ func replayCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			seed, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil {
-				return mistake("%q is no seed: write a whole number", args[0])
+				return cli.Mistake(c, "%q is no seed: write a whole number", args[0])
 			}
-			if err := checkSize(size); err != nil {
+			if err := checkSize(c, size); err != nil {
 				return err
 			}
 			p := sim.NewPlan(seed, size)
@@ -159,8 +149,9 @@ func replay(c *cobra.Command, p sim.Plan, quiet bool) error {
 	for _, v := range r.Violations {
 		fmt.Fprintln(out, v)
 	}
-	if small, _ := sim.Shrink(p); small.Command() != p.Command() {
+	small, _ := sim.Shrink(p)
+	if small.Command() != p.Command() {
 		fmt.Fprintf(out, "shrunk: %s\n", small.Command())
 	}
-	return ErrViolated
+	return violated(small.Command())
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/sim"
 )
 
@@ -37,15 +38,15 @@ afterwards; the files under scenarios/ read like a tutorial.`,
 func playScenarios(c *cobra.Command, file string, seed uint64) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return mistake("read the scenario: %w", err)
+		return cli.Mistake(c, "read the scenario: %w", err)
 	}
 	all, err := sim.ParseScenarios(file, string(text))
 	if err != nil {
-		return failure{err, 64}
+		return cli.Mistake(c, "%w", err)
 	}
 	for _, sc := range all {
 		if err := sc.Play(seed); err != nil {
-			return failure{err, 1}
+			return &cli.Failure{Status: 1, Err: err}
 		}
 		fmt.Fprintf(c.OutOrStdout(), "ok  %s %s\n", file, sc.Name)
 	}
