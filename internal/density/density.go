@@ -148,18 +148,6 @@ func shuffle(runs []workload.Run, seed uint64) {
 	rand.New(rand.NewPCG(seed, 0x70617274)).Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
 }
 
-// taught is what runs teach.
-func taught(runs []workload.Run) *learn.Runs {
-	var r learn.Runs
-	for i := range runs {
-		r.Ended(runs[i].Peak, 0)
-		for _, b := range runs[i].Resident {
-			r.Sampled(b, 1)
-		}
-	}
-	return &r
-}
-
 // stage plays many hosts side by side, each for itself.
 type stage struct {
 	Options

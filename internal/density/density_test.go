@@ -92,20 +92,21 @@ func TestDoublingIsChargedWithinOneSample(t *testing.T) {
 	}}
 	m.renew()
 	m.now = time.Second
-	if err := m.step(host.Sample{Limits: m.sample.Limits, Full: true}); err != nil {
-		t.Fatal(err)
+	s := host.Sample{Limits: []gate.Limit{{Name: "machine", Size: 32 * gate.GiB}}, Full: true}
+	step := func(ev host.Event) {
+		if denial := m.Step(m.now, ev).Answer.Denial; denial != "" {
+			t.Fatalf("%T: %s", ev, denial)
+		}
 	}
-	s := host.Sample{Limits: []gate.Limit{{Name: "machine", Size: m.Memory}}, Full: true}
+	step(s)
 	for i := range 20 {
 		id := fmt.Sprint("s", i)
 		for _, ev := range []host.Event{
-			host.Reserve{ID: id, Gen: 1, Ask: m.Ask, Until: m.now + time.Minute, Incarnation: incarnation},
+			host.Reserve{ID: id, Gen: 1, Ask: m.Ask, Until: m.now + time.Minute, Incarnation: 1},
 			host.Redeem{ID: id, Epoch: 1},
 			host.Track{ID: id, Epoch: 1},
 		} {
-			if err := m.step(ev); err != nil {
-				t.Fatal(err)
-			}
+			step(ev)
 		}
 		s.Sandboxes = append(s.Sandboxes, host.Resident{ID: id})
 	}
@@ -115,12 +116,10 @@ func TestDoublingIsChargedWithinOneSample(t *testing.T) {
 		}
 		s.Limits[0].Used = gate.FromMiB(20 * mib)
 		m.now += time.Second
-		if err := m.step(s); err != nil {
-			t.Fatal(err)
-		}
-		return m.host.Admittable()
+		step(s)
+		return m.Admittable()
 	}
-	line := m.Memory - gate.DefaultHeadroom(s.Limits)
+	line := 32*gate.GiB - gate.DefaultHeadroom(s.Limits)
 	before, after := hold(200), hold(400)
 	t.Logf("20 under a reserve of 250 MiB take %s at 200 MiB each, and %s one sample later, at 400 MiB each", line-before, line-after)
 	if want := line - 20*250*gate.MiB; before != want {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/played"
 	"github.com/plimsoll-project/plimsoll/internal/workload"
 )
 
@@ -56,34 +57,20 @@ func (f *Figures) add(o Figures) {
 	}
 }
 
-// occupant is a sandbox on the host.
-type occupant struct {
-	id      string
-	run     *workload.Run
-	age     int // seconds
-	started bool
-	tracked bool
-}
-
-// machine is the host, what lives on it, and whoever waits outside.
+// machine is the host, and whoever waits outside.
 type machine struct {
 	play
+	*played.Host
 	rand *rand.Rand
 	seen Figures
 
-	host     *host.Host
-	now      host.Instant
-	need     gate.Bytes
-	reserve  gate.Bytes
-	lives    []occupant
-	sample   host.Sample
-	resident gate.Bytes
-	placed   int64
-	waiting  int  // of the cohort that is next
-	full     bool // it has been, since it was empty
+	now     host.Instant
+	need    gate.Bytes
+	reserve gate.Bytes
+	placed  int64
+	waiting int  // of the cohort that is next
+	full    bool // it has been, since it was empty
 }
-
-const incarnation = 1
 
 // run plays to the end, or until ctx is done; told hears how many seconds have passed.
 func (p play) run(ctx context.Context, told func(seconds int64)) (Figures, error) {
@@ -114,17 +101,15 @@ func (p play) run(ctx context.Context, told func(seconds int64)) (Figures, error
 func (m *machine) renew() {
 	cfg := host.DefaultConfig("h1", 8)
 	cfg.Mode = m.Mode
-	m.host, m.full = host.New(cfg, incarnation), false
-	m.lives = m.lives[:0]
+	m.Host, m.full = played.New(cfg, m.play.Memory, m.play.Boots), false
 	m.waiting = m.Cohort
-	m.sample.Limits = []gate.Limit{{Name: "machine", Size: m.Memory}}
-	m.sample.Full = true
 }
 
 // second lets one pass: who is done goes, who was starting has, everybody is measured, and who
 // fits comes.
 func (m *machine) second() error {
 	m.now += time.Second
+	m.Now = m.now
 	for _, part := range []func() error{m.leave, m.track, m.measure, m.admit} {
 		if err := part(); err != nil {
 			return err
@@ -136,60 +121,21 @@ func (m *machine) second() error {
 
 // leave ends the sandboxes whose runs are over.
 func (m *machine) leave() error {
-	stay := m.lives[:0]
-	for _, o := range m.lives {
-		if o.age < len(o.run.Resident) {
-			stay = append(stay, o)
-			continue
-		}
+	return m.Leave(func(s *played.Sandbox) {
 		m.seen.ended++
-		if o.run.Peak > m.reserve {
+		if m.Runs[s.Of].Peak > m.reserve {
 			m.seen.above++
 		}
-		if err := m.step(host.Done{ID: o.id, Epoch: 1}); err != nil {
-			return err
-		}
-		if err := m.step(host.Acked{ID: o.id, Epoch: 1}); err != nil {
-			return err
-		}
-	}
-	m.lives = stay
-	return nil
+	})
 }
 
-// track gives the starts back that were begun before; whoever waits for one begins.
-func (m *machine) track() error {
-	begun := 0
-	for begun < len(m.lives) && m.lives[begun].started {
-		begun++
-	}
-	for i := range begun {
-		if o := &m.lives[i]; !o.tracked {
-			o.tracked = true
-			if err := m.step(host.Track{ID: o.id, Epoch: 1}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
+func (m *machine) track() error { return m.Track(func(*played.Sandbox) {}) }
 
 // measure is the agent's sample of this second.
 func (m *machine) measure() error {
-	m.resident = 0
-	m.sample.Sandboxes = m.sample.Sandboxes[:0]
-	for i := range m.lives {
-		o := &m.lives[i]
-		if !o.tracked {
-			continue
-		}
-		now := o.run.Resident[o.age]
-		o.age++
-		m.resident += now
-		m.sample.Sandboxes = append(m.sample.Sandboxes, host.Resident{ID: o.id, Bytes: now})
-	}
-	m.sample.Limits[0].Used = m.resident
-	return m.step(m.sample)
+	m.Touch()
+	_, err := m.Measure()
+	return err
 }
 
 // aSecond is how many sandboxes are asked for in a second at least, in whole cohorts: more than
@@ -210,13 +156,16 @@ func (m *machine) admit() error {
 
 func (m *machine) admitCohort() error {
 	for m.waiting > 0 {
-		if !gate.Fits(m.host.Admittable(), m.need) {
+		if !gate.Fits(m.Admittable(), m.need) {
 			m.full = true
 			return nil
 		}
-		if denial := m.reserveOne(); denial == host.StartsFull {
+		switch denial, err := m.reserveOne(); {
+		case err != nil:
+			return err
+		case denial == host.StartsFull:
 			return nil
-		} else if denial != "" {
+		case denial != "":
 			return fmt.Errorf("the host has room for %s, and denies it: %s", m.need, denial)
 		}
 		m.waiting--
@@ -224,63 +173,36 @@ func (m *machine) admitCohort() error {
 	return nil
 }
 
-// reserveOne asks for the next sandbox, and redeems what it is given at once.
-func (m *machine) reserveOne() host.Denial {
+// reserveOne asks for the next sandbox.
+func (m *machine) reserveOne() (host.Denial, error) {
 	m.placed++
-	o := occupant{id: fmt.Sprintf("s%d", m.placed), run: &m.Runs[m.rand.IntN(len(m.Runs))]}
-	reserve := host.Reserve{ID: o.id, Gen: 1, Ask: m.Ask, Until: m.now + time.Minute, Incarnation: incarnation}
-	if denial := m.host.Step(m.now, reserve).Answer.Denial; denial != "" {
-		return denial
-	}
-	redeemed := m.host.Step(m.now, host.Redeem{ID: o.id, Epoch: 1}).Answer
-	o.started = !redeemed.InLine
-	m.lives = append(m.lives, o)
-	if redeemed.Denial == "" && !m.Boots {
-		m.lives[len(m.lives)-1].tracked = true
-		return m.host.Step(m.now, host.Track{ID: o.id, Epoch: 1}).Answer.Denial
-	}
-	return redeemed.Denial
-}
-
-// step steps the host. Whatever it denies here it had said before that it would not.
-func (m *machine) step(ev host.Event) error {
-	fx := m.host.Step(m.now, ev)
-	if a := fx.Answer; a.Denial != "" {
-		return fmt.Errorf("the host denies %T: %s %s", ev, a.Denial, a.Detail)
-	}
-	for _, ref := range fx.Starts {
-		for i := range m.lives {
-			if m.lives[i].id == ref.ID {
-				m.lives[i].started = true
-			}
-		}
-	}
-	return nil
+	of := m.rand.IntN(len(m.Runs))
+	return m.Admit(played.Sandbox{ID: fmt.Sprintf("s%d", m.placed), Epoch: 1, Of: of, Life: played.AsItWas(m.Runs[of].Resident)}, m.Ask)
 }
 
 func (m *machine) count() {
 	f := &m.seen
 	f.HostSeconds++
-	f.Most = max(f.Most, m.resident.CeilMiB())
-	if m.resident > m.Memory {
+	f.Most = max(f.Most, m.Resident.CeilMiB())
+	if m.Resident > m.play.Memory {
 		f.OverPhysical++
 	}
-	if m.host.Intake() == host.IntakePressure {
+	if m.Intake() == host.IntakePressure {
 		f.Shut++
 		if m.fitsButForTheDwell() {
 			f.Dwelt++
 		}
 	}
-	f.allSeconds += int64(len(m.lives))
+	f.allSeconds += int64(len(m.Lives))
 	if m.full {
 		f.fullSeconds++
-		f.sandboxSeconds += int64(len(m.lives))
+		f.sandboxSeconds += int64(len(m.Lives))
 	}
 }
 
 // fitsButForTheDwell says whether the host has room for the next by its own books, and nothing
 // keeps its intake shut any more but that the calm has not lasted long enough.
 func (m *machine) fitsButForTheDwell() bool {
-	v := m.host.View()
+	v := m.View()
 	return gate.Fits(gate.Admittable(v.Account), m.need) && v.Reading.Calm(v.Config.Marks)
 }

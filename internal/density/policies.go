@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/internal/played"
 	"github.com/plimsoll-project/plimsoll/internal/workload"
 	"github.com/plimsoll-project/plimsoll/learn"
 )
@@ -34,40 +35,25 @@ func policiesOf(o Options) []policy {
 
 func byDefault([]workload.Run, gate.Bytes) gate.ReserveRule { return gate.DefaultReserveRule() }
 
-// untilSettled is the essay's rule: the reserve stands until the sandbox has been seen.
-func untilSettled([]workload.Run, gate.Bytes) gate.ReserveRule {
-	rule := gate.DefaultReserveRule()
-	rule.Until = gate.UntilSettled
-	return rule
-}
+func untilSettled([]workload.Run, gate.Bytes) gate.ReserveRule { return played.UntilSettled() }
 
-// learnedRule is what a template says that saw these runs: the prior, if they are too few.
 func learnedRule(train []workload.Run, configured gate.Bytes) gate.ReserveRule {
-	var t learn.Template
-	rule := gate.DefaultReserveRule()
-	if e := t.Step(0, configured, prior(configured), taught(train)); e.Learned {
-		rule.Learned = e.Reserve
-	}
-	return rule
-}
-
-func prior(configured gate.Bytes) gate.Bytes {
-	return gate.Reserve(gate.Ask{Memory: configured, Rule: gate.DefaultReserveRule()}, gate.WorkingSet)
+	return played.Learned(train, configured)
 }
 
 // breaks says whether the template would have broken while each of the other runs ended once
 // under its reserve.
 func breaks(train, judged []workload.Run, configured gate.Bytes) bool {
 	var t learn.Template
-	seen := taught(train)
-	e := t.Step(0, configured, prior(configured), seen)
+	seen := played.Taught(train)
+	e := t.Step(0, configured, played.Prior(configured), seen)
 	for i := range judged {
 		var under gate.Bytes
 		if e.Learned {
 			under = e.Reserve
 		}
 		seen.Ended(judged[i].Peak, under)
-		if e = t.Step(time.Duration(i)*time.Minute, configured, prior(configured), seen); e.Broken {
+		if e = t.Step(time.Duration(i)*time.Minute, configured, played.Prior(configured), seen); e.Broken {
 			return true
 		}
 	}
@@ -81,7 +67,7 @@ func candidates() []policy {
 		all = append(all, policy{
 			fmt.Sprintf("peaks, p%d", permille/10), gate.WorkingSet,
 			func(train []workload.Run, configured gate.Bytes) gate.ReserveRule {
-				return gate.ReserveRule{Learned: taught(train).PeakOf(permille, configured)}
+				return gate.ReserveRule{Learned: played.Taught(train).PeakOf(permille, configured)}
 			},
 		})
 	}
