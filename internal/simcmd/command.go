@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/density"
 	"github.com/plimsoll-project/plimsoll/internal/sim"
+	"github.com/plimsoll-project/plimsoll/internal/storm"
 )
 
 // violated is how a run ends in which an invariant did not hold; replay tells its story.
@@ -35,15 +36,17 @@ One seed is one history, on every machine: replicas, agents, a store and callers
 lost and late frames, kills, pauses, partitions and failing writes. The invariants of
 ARCHITECTURE.md are checked as it happens; exit status 1 says that one did not hold.
 
-density plays a host alone, full of sandboxes, and counts how many each policy holds.`,
+density plays a host alone, full of sandboxes, and counts how many each policy holds.
+storm plays callers who ask for more than is freed, and counts what each kind of client costs.`,
 		Example: `  plimsoll sim faults --seeds 1000
   plimsoll sim faults --seeds 200 --hosts 100 --replicas 4 -o json
   plimsoll sim replay 42
   plimsoll sim scenario scenarios/01_twenty_at_once.txt
-  plimsoll sim density`,
+  plimsoll sim density
+  plimsoll sim storm`,
 		Args: cobra.NoArgs,
 	}
-	c.AddCommand(faultsCommand(), replayCommand(), scenarioCommand(), density.Command())
+	c.AddCommand(faultsCommand(), replayCommand(), scenarioCommand(), density.Command(), storm.Command())
 	return c
 }
 
