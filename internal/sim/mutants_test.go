@@ -2,11 +2,8 @@ package sim
 
 import (
 	"bufio"
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -88,77 +85,45 @@ func parseMutant(i Invariant, block string) (mutant, error) {
 	return m, nil
 }
 
-// overlay writes the mutated copies, and for the go tool which file each stands for.
-func (m mutant) overlay(dir string) (string, error) {
-	replace := map[string]string{}
-	for i, e := range m.edits {
+// changed returns the files that a mutant changes, each with its text as the mutant has it.
+func (m mutant) changed() (map[string]string, error) {
+	texts := map[string]string{}
+	for _, e := range m.edits {
 		path, err := filepath.Abs(filepath.Join(moduleRoot, e.file))
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		from := cmp.Or(replace[path], path) // a second edit of a file finds the first one done
-		text, err := os.ReadFile(from)
-		if err != nil {
-			return "", err
+		text, ok := texts[path] // a second edit of a file finds the first one done
+		if !ok {
+			all, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			text = string(all)
 		}
 		old, instead := strings.TrimPrefix(e.old, "\n"), strings.TrimPrefix(e.new, "\n")
-		if n := strings.Count(string(text), old); n != 1 || old == "" {
-			return "", fmt.Errorf("%s has this %d times, not once; was it written anew?\n%s", e.file, n, old)
+		if n := strings.Count(text, old); n != 1 || old == "" {
+			return nil, fmt.Errorf("%s has this %d times, not once; was it written anew?\n%s", e.file, n, old)
 		}
-		replace[path] = filepath.Join(dir, fmt.Sprintf("%d.go", i))
-		if err := os.WriteFile(replace[path], []byte(strings.Replace(string(text), old, instead, 1)), 0o600); err != nil {
-			return "", err
-		}
+		texts[path] = strings.Replace(text, old, instead, 1)
 	}
-	list, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "overlay.json")
-	return path, os.WriteFile(path, list, 0o600)
-}
-
-// hunt builds the player with the mutant in it, and lets it play.
-func (m mutant) hunt(t *testing.T) Caught {
-	dir := t.TempDir()
-	overlay, err := m.overlay(dir)
-	if err != nil {
-		t.Fatalf("the mutant of %q: %v", m.guard, err)
-	}
-	player := filepath.Join(dir, "player")
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-ldflags=-s -w", "-o", player, "./internal/sim/testdata/player")
-	build.Dir = moduleRoot
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("the mutant of %q: %v\n%s", m.guard, err, out)
-	}
-	within, err := json.Marshal(m.within)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.CommandContext(t.Context(), player, string(within)).CombinedOutput()
-	if err != nil {
-		t.Fatalf("the mutant of %q: %v\n%.2000s", m.guard, err, out)
-	}
-	var got Caught
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatalf("the mutant of %q: %v\n%.2000s", m.guard, err, out)
-	}
-	return got
+	return texts, nil
 }
 
 // Each guard, taken out of the production code, must be missed by the checker within the
 // seeds that the list allows; else nobody knows what a clean run is worth.
 func TestMutantsAreKilled(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds more than a hundred programs")
+		t.Skip("plays close to two hundred mutants")
 	}
 	all := readMutants(t)
 	found := make([]Caught, len(all))
+	p := buildPlayers(t, all)
 	t.Run("mutants", func(t *testing.T) {
 		for i, m := range all {
 			t.Run(fmt.Sprintf("%d/%s", m.invariant, m.guard), func(t *testing.T) {
 				t.Parallel()
-				found[i] = m.hunt(t)
+				found[i] = p.hunt(t, i)
 				if found[i].Invariant == 0 {
 					t.Errorf("the checker does not see: %s (invariant %d, %s), in %d seeds from %d", m.guard, m.invariant, m.invariant, m.within.Seeds, m.within.First)
 				}
@@ -199,7 +164,7 @@ func TestEveryGuardHasAMutant(t *testing.T) {
 		if !slices.Contains(m.invariant.Guards(), m.guard) {
 			t.Errorf("guards.go does not list %q for invariant %d", m.guard, m.invariant)
 		}
-		if _, err := m.overlay(t.TempDir()); err != nil {
+		if _, err := m.changed(); err != nil {
 			t.Errorf("the mutant of %q: %v", m.guard, err)
 		}
 	}
@@ -233,7 +198,7 @@ func readRedundant(t *testing.T) map[string]bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.overlay(t.TempDir()); err != nil {
+		if _, err := m.changed(); err != nil {
 			t.Errorf("the redundant guard %q: %v", guard, err)
 		}
 		found[guard] = true
