@@ -7,6 +7,24 @@ import (
 	"time"
 )
 
+// Defines values for AdmissionOrder.
+const (
+	AdmissionOrderID     AdmissionOrder = "id"
+	AdmissionOrderNewest AdmissionOrder = "newest"
+)
+
+// Valid indicates whether the value is a known member of the AdmissionOrder enum.
+func (e AdmissionOrder) Valid() bool {
+	switch e {
+	case AdmissionOrderID:
+		return true
+	case AdmissionOrderNewest:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AdmissionState.
 const (
 	AdmissionStateAdmitted        AdmissionState = "admitted"
@@ -628,9 +646,15 @@ type AdmissionBatch struct {
 type AdmissionList struct {
 	Admissions []Admission `json:"admissions"`
 
+	// At When they were so, by the clock that dates them.
+	At *time.Time `json:"at,omitempty"`
+
 	// Truncated There are more than `limit`.
 	Truncated bool `json:"truncated"`
 }
+
+// AdmissionOrder In which order admissions are listed.
+type AdmissionOrder string
 
 // AdmissionRequest What one execution asks for. There is no pool and no consumer here: the class selects the pool,
 // and the token says who asks.
@@ -2457,6 +2481,12 @@ type ListAdmissionsParams struct {
 
 	// Host Only admissions that are on this host.
 	Host Name `form:"host,omitempty" json:"host,omitempty"`
+
+	// Order The newest first, or by id, to page through them.
+	Order AdmissionOrder `form:"order,omitempty" json:"order,omitempty"`
+
+	// After With `order=id`, only those whose id comes after this one.
+	After string `form:"after,omitempty" json:"after,omitempty"`
 
 	// Limit How many to return at most.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`

@@ -50,6 +50,12 @@ func (c *Client) Admissions(ctx context.Context, only api.ListAdmissionsParams) 
 			query.Set(name, value)
 		}
 	}
+	if only.Order != "" {
+		query.Set("order", string(only.Order))
+	}
+	if only.After != "" {
+		query.Set("after", only.After)
+	}
 	if only.Limit != nil {
 		query.Set("limit", strconv.FormatInt(*only.Limit, 10))
 	}

@@ -15,6 +15,7 @@ import (
 func TestEveryCall(t *testing.T) {
 	limit := int64(5)
 	only := api.ListAdmissionsParams{State: api.AdmissionStateRunning, Class: "agent", Pool: "p", Host: "h", Limit: &limit}
+	page := api.ListAdmissionsParams{Order: api.AdmissionOrderID, After: "a-1"}
 	for want, do := range map[string]func(context.Context, *client.Client) (bool, error){
 		"GET /base/v1/admissions/k":            func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Get(ctx, "k")) },
 		"GET /base/v1/admissions/a%2Fb":        func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Get(ctx, "a/b")) },
@@ -28,12 +29,13 @@ func TestEveryCall(t *testing.T) {
 		"GET /base/v1/admissions?class=agent&host=h&limit=5&pool=p&state=running": func(ctx context.Context, c *client.Client) (bool, error) {
 			return ok(c.Admissions(ctx, only))
 		},
-		"GET /base/v1/hosts":               func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Hosts(ctx)) },
-		"GET /base/v1/hosts/h":             func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Host(ctx, "h")) },
-		"POST /base/v1/hosts/a%2Fb/cordon": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.CordonHost(ctx, "a/b", "")) },
-		"POST /base/v1/hosts/h/uncordon":   func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.UncordonHost(ctx, "h", "")) },
-		"POST /base/v1/hosts/h/drain":      func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.DrainHost(ctx, "h", "why")) },
-		"POST /base/v1/hosts/h/bury":       func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.BuryHost(ctx, "h", "why")) },
+		"GET /base/v1/admissions?after=a-1&order=id": func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Admissions(ctx, page)) },
+		"GET /base/v1/hosts":                         func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Hosts(ctx)) },
+		"GET /base/v1/hosts/h":                       func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.Host(ctx, "h")) },
+		"POST /base/v1/hosts/a%2Fb/cordon":           func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.CordonHost(ctx, "a/b", "")) },
+		"POST /base/v1/hosts/h/uncordon":             func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.UncordonHost(ctx, "h", "")) },
+		"POST /base/v1/hosts/h/drain":                func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.DrainHost(ctx, "h", "why")) },
+		"POST /base/v1/hosts/h/bury":                 func(ctx context.Context, c *client.Client) (bool, error) { return ok(c.BuryHost(ctx, "h", "why")) },
 		"POST /base/v1/join-tokens": func(ctx context.Context, c *client.Client) (bool, error) {
 			return ok(c.CreateJoinToken(ctx, "", time.Hour))
 		},

@@ -54,6 +54,9 @@ func (b *book) at(hostID string) []pool.Row { return b.list(Filter{Host: hostID}
 // matches says whether a row is one of those that are wanted.
 func (f *Filter) matches(r *pool.Row) bool {
 	fits := func(want, has string) bool { return want == "" || want == has }
+	if r.ID <= f.After {
+		return false
+	}
 	if !fits(f.Consumer, r.Consumer) || !fits(f.Host, r.Host) || !fits(f.Class, r.Class) || !fits(f.Pool, r.Pool) {
 		return false
 	}

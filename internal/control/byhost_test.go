@@ -3,6 +3,7 @@ package control_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,9 +76,14 @@ func TestByHost(t *testing.T) {
 		if err != nil || got.State != api.AdmissionStateRunning || got.ChargeMB != 128 {
 			t.Errorf("%+v %v", got, err)
 		}
-		list, _, err := r.g.List(r.t.Context(), alice, control.Filter{Limit: 10})
-		if err != nil || len(list) != 1 || list[0].ID != a.ID {
-			t.Errorf("%+v %v", list, err)
+		for _, order := range []func(context.Context, *config.Consumer, control.Filter) (api.AdmissionList, error){r.g.List, r.g.Page} {
+			list, err := order(r.t.Context(), alice, control.Filter{Limit: 10})
+			if err != nil || len(list.Admissions) != 1 || list.Admissions[0].ID != a.ID {
+				t.Errorf("%+v %v", list, err)
+			}
+		}
+		if list, err := r.g.Page(r.t.Context(), alice, control.Filter{Limit: 10, After: a.ID}); err != nil || len(list.Admissions) != 0 || list.Truncated {
+			t.Errorf("after the only one: %+v %v", list, err)
 		}
 		r.host(a.Host).done(a.ID, 1)
 		synctest.Wait()
@@ -142,14 +148,48 @@ func (r *rig) byKeyAt(g *control.Gateway, id string) {
 		r.t.Error("bob finds alice's:", err)
 	}
 	for who, want := range map[*config.Consumer]int{alice: 1, bob: 0, root: 1} {
-		list, more, err := g.List(r.t.Context(), who, control.Filter{Limit: 10})
-		if err != nil || more || len(list) != want || want == 1 && list[0].ID != id {
-			r.t.Errorf("%s: %+v %v %v", who.Name, list, more, err)
+		list, err := g.List(r.t.Context(), who, control.Filter{Limit: 10})
+		if err != nil || list.Truncated || len(list.Admissions) != want || want == 1 && list.Admissions[0].ID != id {
+			r.t.Errorf("%s: %+v %v", who.Name, list, err)
 		}
 	}
-	if list, _, err := g.List(r.t.Context(), root, control.Filter{Limit: 10, States: []pool.State{pool.Running}}); err != nil || len(list) != 0 {
+	if list, err := g.List(r.t.Context(), root, control.Filter{Limit: 10, States: []pool.State{pool.Running}}); err != nil || len(list.Admissions) != 0 {
 		r.t.Errorf("of those that run: %+v %v", list, err)
 	}
+}
+
+// TestPagesHaveBoth: what the store keeps and what hosts alone record are one list, in the order
+// of their ids, at every size of a page.
+func TestPagesHaveBoth(t *testing.T) {
+	aloneIn(t, twoHosts(4096), func(r *rig) {
+		var want []string
+		for i := range 4 {
+			want = append(want, r.admit(fmt.Sprint("a", i), "alone").ID)
+		}
+		for i := range 2 {
+			want = append(want, r.admit(fmt.Sprint("d", i), "duo").ID)
+		}
+		slices.Sort(want)
+		other := r.another() // which knows of the four only from their hosts
+		for limit := 1; limit <= 7; limit++ {
+			var got []string
+			for f := (control.Filter{Limit: limit}); ; f.After = got[len(got)-1] {
+				page, err := other.Page(r.t.Context(), root, f)
+				if err != nil || len(page.Admissions) > limit {
+					t.Fatalf("%+v %v", page, err)
+				}
+				for _, a := range page.Admissions {
+					got = append(got, a.ID)
+				}
+				if !page.Truncated {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("by %d: %v, want %v", limit, got, want)
+			}
+		}
+	})
 }
 
 // TestByHostKeyAtAnotherReplica: by its key, too, any replica keeps and releases it. A host that cannot be heard is left out, and nobody waits for it

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -410,31 +409,6 @@ func (g *Gateway) release(ctx context.Context, who *config.Consumer, row pool.Ro
 	answer := g.depart(ctx, row)
 	g.unstand(ctx, row)
 	return c.finish(ctx, answer)
-}
-
-// List returns the admissions that the caller may see, the newest first.
-func (g *Gateway) List(ctx context.Context, who *config.Consumer, f Filter) ([]api.Admission, bool, error) {
-	if !who.Has(config.RoleOperator) {
-		f.Consumer = who.Name
-	}
-	limit := f.Limit
-	f.Limit = 0 // the store lists by id: the newest are not among its first
-	rows, err := g.Store.List(ctx, f)
-	if err != nil {
-		g.unread(err)
-		return nil, false, api.Refuse(api.Unavailable, "the store could not be read")
-	}
-	rows = append(rows, g.own.list(f)...)
-	rows = append(rows, slices.DeleteFunc(g.elsewhere(ctx), func(r pool.Row) bool { return !f.matches(&r) })...)
-	slices.SortFunc(rows, func(a, b pool.Row) int {
-		return cmp.Or(cmp.Compare(createdAt(b), createdAt(a)), cmp.Compare(a.ID, b.ID))
-	})
-	shown := rows[:min(limit, len(rows))]
-	out := make([]api.Admission, 0, len(shown))
-	for _, r := range shown {
-		out = append(out, g.show(r))
-	}
-	return out, len(shown) < len(rows), nil
 }
 
 func classNames(f *config.Fleet) []string {

@@ -128,7 +128,8 @@ type Filter struct {
 	Class    string
 	Pool     string
 	States   []pool.State
-	Limit    int // 0: all
+	After    string // only those whose id comes after this one
+	Limit    int    // 0: all
 }
 
 // Config is the fleet's document as the store keeps it, each generation for good.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
@@ -122,8 +123,22 @@ func (h handlers) ListAdmissions(ctx context.Context, q ListAdmissionsRequestObj
 		}
 		f.States = []pool.State{pool.State(s)}
 	}
-	list, truncated, err := h.gateway.List(ctx, who, f)
-	return ListAdmissions200JSONResponse{Admissions: list, Truncated: truncated}, err
+	list, err := h.inOrder(ctx, who, f, q.Params)
+	return ListAdmissions200JSONResponse(list), err
+}
+
+// inOrder lists admissions in the order that is asked for.
+func (h handlers) inOrder(ctx context.Context, who *config.Consumer, f control.Filter, p api.ListAdmissionsParams) (api.AdmissionList, error) {
+	switch {
+	case p.Order == api.AdmissionOrderID:
+		f.After = p.After
+		return h.gateway.Page(ctx, who, f)
+	case p.Order != "" && p.Order != api.AdmissionOrderNewest:
+		return api.AdmissionList{}, api.Refuse(api.InvalidRequest, "order: %q is neither newest nor id", p.Order)
+	case p.After != "":
+		return api.AdmissionList{}, api.Refuse(api.InvalidRequest, "after: it goes with order=id alone")
+	}
+	return h.gateway.List(ctx, who, f)
 }
 
 func (h handlers) ListHosts(ctx context.Context, _ ListHostsRequestObject) (ListHostsResponseObject, error) {

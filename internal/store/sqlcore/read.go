@@ -91,6 +91,9 @@ func (s *Store) List(ctx context.Context, f control.Filter) ([]pool.Row, error) 
 			query.WriteString(" AND a.state IN ('placing', 'admitted', 'running', 'releasing')") // as its index says
 		}
 	}
+	if f.After != "" {
+		and(" AND a.id > $%d", f.After)
+	}
 	query.WriteString(" ORDER BY a.id")
 	if f.Limit > 0 {
 		and(" LIMIT $%d", int64(f.Limit))

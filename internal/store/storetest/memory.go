@@ -310,7 +310,7 @@ func (m *Memory) List(_ context.Context, f control.Filter) ([]pool.Row, error) {
 
 func matches(f control.Filter, r pool.Row) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
-	return is(f.Consumer, r.Consumer) && is(f.Host, r.Host) && is(f.Class, r.Class) && is(f.Pool, r.Pool) &&
+	return r.ID > f.After && is(f.Consumer, r.Consumer) && is(f.Host, r.Host) && is(f.Class, r.Class) && is(f.Pool, r.Pool) &&
 		(len(f.States) == 0 || slices.Contains(f.States, r.State))
 }
 

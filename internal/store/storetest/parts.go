@@ -64,6 +64,7 @@ func testList(t *testing.T, o Opened) {
 			}
 		}
 	}
+	all := narrowed(t, s, control.Filter{})
 	for _, f := range []control.Filter{
 		{},
 		{Consumer: "c"},
@@ -77,6 +78,10 @@ func testList(t *testing.T, o Opened) {
 		{Pool: "p", States: []pool.State{pool.Placing, pool.Running}},
 		{Pool: "p", States: []pool.State{pool.Placing, pool.Released}},
 		{Pool: "q"},
+		{After: all[2].ID},
+		{After: all[len(all)/2].ID, Limit: 3},
+		{After: all[1].ID, Consumer: "c", States: []pool.State{pool.Admitted, pool.Placing}},
+		{After: all[len(all)-1].ID},
 	} {
 		got, err := s.List(t.Context(), f)
 		if err != nil {
