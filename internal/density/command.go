@@ -15,12 +15,14 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/cli"
+	"github.com/plimsoll-project/plimsoll/internal/report"
 	"github.com/plimsoll-project/plimsoll/learn"
 )
 
 // Command is `plimsoll sim density`.
 func Command() *cobra.Command {
 	o := DefaultOptions()
+	var page string
 	c := &cobra.Command{
 		Use:   "density",
 		Short: "How many sandboxes a host holds by each policy, and how often too many",
@@ -48,7 +50,7 @@ The files are CSV with a header: run,lifetime_ms,peak_mib and run,t_ms,resident_
 run's rows in order of time, about one a second. Rows of memory of other runs are passed over,
 so that one file does for --memory and --train-memory.`,
 		Example: `  plimsoll sim density
-  plimsoll sim density --runs runs.csv --memory memory.csv -o json
+  plimsoll sim density --runs runs.csv --memory memory.csv --report density.html
   plimsoll sim density --runs new.csv --memory memory.csv --train-runs old.csv --train-memory memory.csv
   plimsoll sim density --cohorts 74 --host-mb 65536 --configured-mb 2048 --seconds 100000 --seed 7`,
 		Args: cobra.NoArgs,
@@ -68,7 +70,7 @@ so that one file does for --memory and --train-memory.`,
 			if err != nil {
 				return err
 			}
-			return cli.Show(c, r)
+			return report.Show(c, r, page)
 		},
 	}
 	f := c.Flags()
@@ -85,6 +87,7 @@ so that one file does for --memory and --train-memory.`,
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "what the draws follow from")
 	f.IntVar(&o.Jobs, "jobs", runtime.NumCPU(), "hosts played at a time")
 	f.BoolVar(&o.Candidates, "candidates", false, "other ways to learn a reserve, too")
+	report.Flag(c, &page)
 	return c
 }
 

@@ -53,6 +53,57 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// The page has the finding, the command that plays it again, and every policy; the same seed
+// gives the same page, however many play at a time.
+func TestReport(t *testing.T) {
+	runs, memory := files(t, 3, 150)
+	trainRuns, trainMemory := files(t, 40, 200)
+	var pages []string
+	for _, jobs := range []string{"1", "4"} {
+		file := filepath.Join(t.TempDir(), "out.html")
+		if _, err := command("--runs", runs, "--memory", memory, "--train-runs", trainRuns, "--train-memory", trainMemory,
+			"--seconds", "4000", "--cohorts", "1,32", "--jobs", jobs, "--report", file); err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, string(page))
+	}
+	if pages[0] != pages[1] {
+		t.Error("another number of jobs gave another page")
+	}
+	for _, want := range []string{
+		"<h1>By what was learned a host holds 155 sandboxes, by what is configured 7</h1>",
+		"<code>density --cohorts 1,32 --memory " + memory, "essay", "200 MiB", "What was assumed", "What it would cost to be wrong",
+	} {
+		if !strings.Contains(pages[0], want) {
+			t.Errorf("%q is not in\n%s", want, pages[0])
+		}
+	}
+}
+
+// A play that holds against learning says so on top, and one that fits nobody has a page, too.
+func TestReportOfABadDay(t *testing.T) {
+	r := &Result{HostMB: 1000, ConfiguredMB: 100}
+	for _, name := range []string{committedPolicy, essayPolicy, learnedPolicy} {
+		r.Policies = append(r.Policies, Policy{Policy: name})
+	}
+	ours := &r.Policies[2]
+	ours.PerHost, ours.OverPhysical, ours.Most = 12, 3, 1200
+	r.Learned = []Lesson{{Learned: true, Broken: true, Predicted: .4, Seen: .9, ReserveMB: 50}}
+	var page bytes.Buffer
+	if err := r.Page().Write(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"do not switch on this evidence", `value red">3 s`, "1,200, over", "none can", "It did break here", "learned was over physical memory in 3 of"} {
+		if !strings.Contains(strings.ReplaceAll(page.String(), "\u00a0", " "), want) {
+			t.Errorf("%q is not in\n%s", want, page.String())
+		}
+	}
+}
+
 func TestHelpHasExamples(t *testing.T) {
 	out, err := command("--help")
 	if err != nil || !strings.Contains(out, "--train-runs old.csv") {

@@ -48,6 +48,7 @@ type Result struct {
 	Policies     []Policy `json:"policies"`
 	Learned      []Lesson `json:"learned"`
 	After30      *Early   `json:"after_30_runs,omitempty"` // nil: fewer than 30 to learn from
+	Assumed      []string `json:"assumed"`
 }
 
 // Policy is one way to charge, over all that was played.
@@ -133,7 +134,7 @@ func simulate(ctx context.Context, o Options, in input) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Source: in.source, Seed: o.Seed, HostMB: o.HostMB, ConfiguredMB: o.ConfiguredMB, Cohorts: o.Cohorts, RenewSeconds: int64(o.Renew / time.Second), AllAtOnce: o.AllAtOnce}
+	r := &Result{Source: in.source, Seed: o.Seed, HostMB: o.HostMB, ConfiguredMB: o.ConfiguredMB, Cohorts: o.Cohorts, RenewSeconds: int64(o.Renew / time.Second), AllAtOnce: o.AllAtOnce, Assumed: assumptions(o, in.source)}
 	for i, p := range policies {
 		r.Policies = append(r.Policies, s.policy(p.name, played[i]))
 		if p.name == learnedPolicy {

@@ -18,13 +18,17 @@ type policy struct {
 	rule func(train []workload.Run, configured gate.Bytes) gate.ReserveRule
 }
 
-const learnedPolicy = "learned"
+const (
+	committedPolicy = "committed"
+	essayPolicy     = "essay"
+	learnedPolicy   = "learned"
+)
 
 // policiesOf lists the policies that are compared.
 func policiesOf(o Options) []policy {
 	all := []policy{
-		{"committed", gate.Committed, byDefault},
-		{"essay", gate.WorkingSet, untilSettled},
+		{committedPolicy, gate.Committed, byDefault},
+		{essayPolicy, gate.WorkingSet, untilSettled},
 		{learnedPolicy, gate.WorkingSet, learnedRule},
 	}
 	if o.Candidates {

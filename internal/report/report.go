@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"regexp"
 
 	"github.com/plimsoll-project/plimsoll/internal/svg"
 )
@@ -99,7 +100,8 @@ func (p *Page) Write(w io.Writer) error {
 			drawn++
 			return draw(c, drawn)
 		},
-		"left": func(column int) bool { return column == 0 },
+		"words": kept,
+		"left":  func(column int) bool { return column == 0 },
 	}).Parse(pageHTML)
 	if err != nil {
 		return err
@@ -111,6 +113,11 @@ func (p *Page) Write(w io.Writer) error {
 	_, err = w.Write(out.Bytes())
 	return err
 }
+
+var unit = regexp.MustCompile(`(\d) (%|(?:s|ms|h|MiB|GiB)\b)`)
+
+// kept has no line break between a figure and its unit.
+func kept(words string) string { return unit.ReplaceAllString(words, "$1\u00a0$2") }
 
 // drawing is a chart as the page has it.
 type drawing struct {
