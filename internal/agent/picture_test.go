@@ -15,7 +15,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/client/boot"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/agent"
-	"github.com/plimsoll-project/plimsoll/internal/density"
+	"github.com/plimsoll-project/plimsoll/internal/workload"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
 )
 
@@ -78,7 +78,7 @@ func every(each time.Duration, f func(at time.Duration) bool) {
 // the real runs taught.
 func TestPictureOfALife(t *testing.T) {
 	n := measured(t, "life.csv", "s", "resident_mb", "charge_prior_mb", "charge_learned_mb")
-	run := density.Fitted(200, 2)[36]
+	run := workload.Fitted(200, 2)[36]
 	r := startRig(t, func(c *agent.Config) { c.SampleSandboxes = 500 * time.Millisecond })
 	prior := gate.Ask{Class: "agent", Memory: 4 * gate.GiB, Rule: gate.DefaultReserveRule()}
 	learned := prior
@@ -180,7 +180,7 @@ func TestPictureOfLearning(t *testing.T) {
 	n := measured(t, "learning.csv", "run", "reserve_mb", "peak_mb", "doubled")
 	r := startRig(t, alone)
 	const calm, all = 65, 120
-	for i, run := range density.Fitted(all, 7) {
+	for i, run := range workload.Fitted(all, 7) {
 		mib, doubled := int(run.Peak.CeilMiB())/4, 0
 		if i >= calm {
 			mib, doubled = 2*mib, 1
