@@ -14,7 +14,8 @@ func (a *app) auditCommand() *cobra.Command {
 		Short: "List what operators did, and why",
 		Long:  "Lists what operators did: caps set for a while, configurations brought into force. Newest first. Needs the role operator.",
 		Example: `  plimsoll audit
-  plimsoll audit --limit 10 -o json`,
+  plimsoll audit --limit 10 -o json
+  plimsoll audit export > arrivals.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 || limit > 1000 {
@@ -42,5 +43,6 @@ func (a *app) auditCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many at most")
+	cmd.AddCommand(a.auditExport())
 	return cmd
 }
