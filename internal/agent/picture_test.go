@@ -15,8 +15,8 @@ import (
 	"github.com/plimsoll-project/plimsoll/client/boot"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/agent"
-	"github.com/plimsoll-project/plimsoll/internal/workload"
 	"github.com/plimsoll-project/plimsoll/internal/hostmem"
+	"github.com/plimsoll-project/plimsoll/internal/workload"
 )
 
 // What the pictures of docs/pictures show is measured here, of real processes under real

@@ -39,44 +39,47 @@ const (
 // Draw draws them, with their names above where there is little room.
 func (b Bars) Draw(width int) *svg.Canvas {
 	c := &svg.Canvas{Width: width}
-	beside := width >= wide
-	left, y := 2.0, 4.0
-	if beside {
-		left = b.widest(func(bar Bar) string { return bar.Label }) + 16
+	left, high := 2.0, float64(above+barHigh+barApart)
+	if width >= wide {
+		left, high = b.widest(func(bar Bar) string { return bar.Label })+16, barHigh+barApart
 	}
 	x := svg.Scale{To: b.most(), At: left, End: float64(width) - b.widest(b.text) - 16}
-	top := y
-	for _, bar := range b.Bars {
-		if beside {
-			c.Text(left-10, y+18, "end", bar.Label)
-		} else {
-			c.Text(left, y+14, "", bar.Label)
-			y += above
+	bottom := high*float64(len(b.Bars)) - barApart
+	for i, bar := range b.Bars {
+		y := high*float64(i+1) - barHigh - barApart
+		if bar.Value > 0 {
+			c.Rect("bar "+string(bar.color()), x.At, y, max(x.Px(bar.Value)-x.At, 1), barHigh)
 		}
-		c.Rect("bar "+string(bar.color()), x.At, y, max(x.Px(bar.Value)-x.At, 1), barHigh)
-		c.Text(x.Px(bar.Value)+8, y+18, "bold", b.text(bar))
-		y += barHigh + barApart
+		c.Line("axis", x.At, y-2, x.At, y+barHigh+2)
 	}
-	if beside {
-		c.Line("axis", x.At, top, x.At, y-barApart)
+	if b.Mark != nil {
+		b.mark(c, x, bottom)
 	}
-	if m := b.Mark; m != nil {
-		b.mark(c, x, top, y)
-		y += above
+	for i, bar := range b.Bars { // over the mark, so that they can be read there
+		y := high*float64(i+1) - barApart - 8
+		if width >= wide {
+			c.Text(left-10, y, "end", bar.Label)
+		} else {
+			c.Text(left, y-barHigh+2, "", bar.Label)
+		}
+		c.Text(x.Px(bar.Value)+8, y, "bold", b.text(bar))
 	}
-	c.Height = int(y)
+	c.Height = int(bottom) + 4
+	if b.Mark != nil {
+		c.Height += above
+	}
 	return c
 }
 
 // mark writes its label to the side on which there is more room.
-func (b Bars) mark(c *svg.Canvas, x svg.Scale, top, y float64) {
+func (b Bars) mark(c *svg.Canvas, x svg.Scale, bottom float64) {
 	at := x.Px(b.Mark.At)
-	c.Line("mark", at, top, at, y)
+	c.Line("mark", at, 0, at, bottom+4)
 	class, beside := "small", at-2
 	if at > float64(c.Width)/2 {
 		class, beside = "small end", at+2
 	}
-	c.Text(beside, y+13, class, b.Mark.Label)
+	c.Text(beside, bottom+18, class, b.Mark.Label)
 }
 
 func (b Bar) color() Color {

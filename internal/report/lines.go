@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -14,15 +15,17 @@ type Lines struct {
 	Title, Note string
 	X, Y        Axis
 	Series      []Series
+	At          []Mark // moments: marks across, at amounts of X
+	Limits      []Mark // marks along, at amounts of Y
 }
 
-// Axis is one of the two. Without From and To it reaches as far as its values do, and an axis
-// that is not in powers begins at 0. In powers, what is 0 lies on the edge.
+// Axis is one of the two. Without From and To it reaches as far as its values do, and that of Y
+// begins at 0. On an axis in powers 0 lies on the edge, and is written there.
 type Axis struct {
 	Name     string // with its unit
 	Log      bool
 	From, To float64
-	Ticks    []float64 // empty: round ones
+	Ticks    []float64 // empty: those that say most
 }
 
 // Series is one of the lines.
@@ -32,57 +35,92 @@ type Series struct {
 	X, Y  []float64
 }
 
-// Draw draws them, with their names above where there is little room.
+// Draw draws them. Their names are above where there is little room, or where they end together.
 func (l Lines) Draw(width int) *svg.Canvas {
-	c := &svg.Canvas{Width: width}
-	names := make([]string, len(l.Series))
-	for i, s := range l.Series {
-		names[i] = s.Name
-	}
-	right, top, high := 12.0, 34.0, 300.0
-	if width >= wide {
-		for _, name := range names {
-			right = max(right, long(name)+20)
-		}
-	} else {
-		top += 20*float64(len(names)) + 6
+	x, y := l.rulers()
+	p := &svg.Plot{Canvas: &svg.Canvas{Width: width}, X: x.scale(), Y: y.scale()}
+	high, right := 270.0, 14.0
+	if width < wide {
 		high = 220
 	}
-	ticks := l.Y.ticks(l.span(false))
-	left := 16.0
-	for _, v := range ticks {
-		left = max(left, long(number(v))+16)
+	p.Y.At, p.Y.End = high, 0
+	named := width >= wide && l.endApart(p.Y)
+	if named {
+		for _, s := range l.Series {
+			right = max(right, long(s.Name)+20)
+		}
 	}
-	p := &svg.Plot{Canvas: c, X: l.X.scale(l.span(true)), Y: l.Y.scale(l.span(false))}
-	p.X.At, p.X.End = left, float64(width)-right
+	p.X.At, p.X.End = widest(y.ticks(p.Y))+16, float64(width)-right
+	top := 40.0
+	if !named {
+		top += l.namesAbove(p)
+	}
 	p.Y.At, p.Y.End = top+high, top
-	l.axes(p, ticks)
+	l.axes(p, x.ticks(p.X), y.ticks(p.Y), top-18)
 	l.curves(p)
-	if width >= wide {
+	l.marks(p)
+	if named {
 		l.namesAtEnds(p)
-	} else {
-		l.namesAbove(p)
 	}
-	c.Height = int(p.Y.At) + 50
-	return c
+	p.Height = int(p.Y.At) + 48
+	return p.Canvas
 }
 
-func (l Lines) axes(p *svg.Plot, ticks []float64) {
-	for _, v := range ticks {
-		p.Line("grid", p.X.At, p.Y.Px(v), p.X.End, p.Y.Px(v))
-		p.Text(p.X.At-8, p.Y.Px(v)+4, "small end", number(v))
+// rulers are the axes over all values. A limit is one of them.
+func (l Lines) rulers() (x, y ruler) {
+	var xs, ys [][]float64
+	for _, s := range l.Series {
+		xs, ys = append(xs, s.X), append(ys, s.Y)
 	}
-	p.Text(2, p.Y.End-16, "small", l.Y.Name)
+	for _, m := range l.Limits {
+		ys = append(ys, []float64{m.At})
+	}
+	return l.X.over(0.25, xs...), l.Y.over(1, ys...)
+}
+
+func widest(ticks []tick) float64 {
+	most := 0.0
+	for _, t := range ticks {
+		most = max(most, long(t.words))
+	}
+	return most
+}
+
+func (l Lines) axes(p *svg.Plot, x, y []tick, name float64) {
+	for _, t := range y {
+		p.Line("grid", p.X.At, p.Y.Px(t.at), p.X.End, p.Y.Px(t.at))
+		p.Text(p.X.At-8, p.Y.Px(t.at)+4, "small end", t.words)
+	}
+	p.Text(2, name, "small", l.Y.Name)
 	p.Line("axis", p.X.At, p.Y.At, p.X.End, p.Y.At)
-	for _, v := range l.X.ticks(l.span(true)) {
-		p.Line("axis", p.X.Px(v), p.Y.At, p.X.Px(v), p.Y.At+5)
-		p.Text(p.X.Px(v), p.Y.At+20, "small mid", number(v))
+	for _, t := range x {
+		p.Line("axis", p.X.Px(t.at), p.Y.At, p.X.Px(t.at), p.Y.At+5)
+		p.Text(p.X.Px(t.at), p.Y.At+20, "small mid", t.words)
 	}
-	p.Text((p.X.At+p.X.End)/2, p.Y.At+40, "small mid", l.X.Name)
+	p.Text((p.X.At+p.X.End)/2, p.Y.At+39, "small mid", l.X.Name)
 }
 
-// few is up to how many points a line has each of them marked.
-const few = 24
+// marks are drawn over the lines, and written where a line is least likely to be: moments on top,
+// limits at their right end.
+func (l Lines) marks(p *svg.Plot) {
+	for i, m := range l.At {
+		at, y := p.X.Px(within(p.X, m.At)), p.Y.End+12+16*float64(i%3)
+		p.Line("mark", at, p.Y.End, at, p.Y.At)
+		if at+long(m.Label) > p.X.End {
+			p.Text(at-5, y, "small end", m.Label)
+			continue
+		}
+		p.Text(at+5, y, "small", m.Label)
+	}
+	for _, m := range l.Limits {
+		at := p.Y.Px(within(p.Y, m.At))
+		p.Line("mark", p.X.At, at, p.X.End, at)
+		p.Text(p.X.End-4, at-5, "small end", m.Label)
+	}
+}
+
+// mostDots is up to how many points of a line are marked each.
+const mostDots = 24
 
 func (l Lines) curves(p *svg.Plot) {
 	for i, s := range l.Series {
@@ -92,7 +130,7 @@ func (l Lines) curves(p *svg.Plot) {
 		}
 		color := string(l.color(i))
 		p.Curve(color, points)
-		if len(points) <= few {
+		if len(points) <= mostDots {
 			for _, at := range points {
 				p.Dot(color, at.X, at.Y)
 			}
@@ -103,43 +141,63 @@ func (l Lines) curves(p *svg.Plot) {
 // within is the amount, or the edge that it is beyond.
 func within(s svg.Scale, v float64) float64 { return min(max(v, s.From), s.To) }
 
-// namesAtEnds writes each name beside the last point of its line, none over another.
-func (l Lines) namesAtEnds(p *svg.Plot) {
-	const apart = 17
-	at := make([]float64, len(l.Series))
+// namesApart is how far names are from each other, in pixels.
+const namesApart = 17
+
+// ends are where the names are beside the last points, none over another; and how far from its
+// point the worst is.
+func (l Lines) ends(y svg.Scale) (at []float64, off float64) {
+	at = make([]float64, len(l.Series))
 	order := make([]int, len(l.Series))
-	for i, s := range l.Series {
-		order[i] = i
-		at[i] = p.Y.Px(within(p.Y, s.Y[len(s.Y)-1])) + 4
+	for i := range l.Series {
+		order[i], at[i] = i, l.end(i, y)
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case at[a] < at[b]:
-			return -1
-		case at[a] > at[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(at[a], at[b]) })
 	for i := 1; i < len(order); i++ {
-		at[order[i]] = max(at[order[i]], at[order[i-1]]+apart)
+		at[order[i]] = max(at[order[i]], at[order[i-1]]+namesApart)
 	}
-	lowest := p.Y.At + 4
+	lowest := max(y.At, y.End)
 	for i := len(order) - 1; i >= 0; i-- {
 		at[order[i]] = min(at[order[i]], lowest)
-		lowest = at[order[i]] - apart
+		lowest = at[order[i]] - namesApart
 	}
+	for i := range at {
+		off = max(off, math.Abs(at[i]-l.end(i, y)))
+	}
+	return at, off
+}
+
+func (l Lines) end(i int, y svg.Scale) float64 {
+	s := l.Series[i]
+	return y.Px(within(y, s.Y[len(s.Y)-1]))
+}
+
+// endApart says whether a name beside the end of its line is read as that line's.
+func (l Lines) endApart(y svg.Scale) bool {
+	_, off := l.ends(y)
+	return off <= namesApart*1.2
+}
+
+func (l Lines) namesAtEnds(p *svg.Plot) {
+	at, _ := l.ends(p.Y)
 	for i, s := range l.Series {
-		p.Text(p.X.End+8, at[i], "bold "+string(l.color(i)), s.Name)
+		p.Text(p.X.End+8, at[i]+4, "bold "+string(l.color(i)), s.Name)
 	}
 }
 
-func (l Lines) namesAbove(p *svg.Plot) {
+// namesAbove writes them from left to right, in as many rows as it takes, and returns how high
+// they are.
+func (l Lines) namesAbove(p *svg.Plot) float64 {
+	x, y := 2.0, 14.0
 	for i, s := range l.Series {
-		y := 14 + 20*float64(i)
-		p.Line("line "+string(l.color(i)), 2, y-4, 24, y-4)
-		p.Text(32, y, "bold "+string(l.color(i)), s.Name)
+		if need := 30 + long(s.Name); x > 2 && x+need > float64(p.Width) {
+			x, y = 2, y+20
+		}
+		p.Line("line thick "+string(l.color(i)), x, y-4, x+20, y-4)
+		p.Text(x+26, y, "bold "+string(l.color(i)), s.Name)
+		x += 46 + long(s.Name)
 	}
+	return y + 2
 }
 
 func (l Lines) color(i int) Color {
@@ -150,37 +208,17 @@ func (l Lines) color(i int) Color {
 	return free[i%len(free)]
 }
 
-// span is how far the values reach; of an axis in powers those above 0.
-func (l Lines) span(ofX bool) (from, to float64) {
-	log := l.Y.Log
-	if ofX {
-		log = l.X.Log
-	}
-	from, to = math.Inf(1), math.Inf(-1)
-	for _, s := range l.Series {
-		values := s.Y
-		if ofX {
-			values = s.X
-		}
-		for _, v := range values {
-			if !log || v > 0 {
-				from, to = min(from, v), max(to, v)
-			}
-		}
-	}
-	if from > to {
-		return 1, 10 // there are none
-	}
-	return from, to
-}
-
 func (l Lines) words() (title, about, note string) {
 	var all []string
 	for _, s := range l.Series {
 		last := len(s.X) - 1
 		all = append(all, fmt.Sprintf("%s: from %s at %s to %s at %s", s.Name, number(s.Y[0]), number(s.X[0]), number(s.Y[last]), number(s.X[last])))
 	}
-	return l.Title, fmt.Sprintf("Lines: %s over %s. %s.", l.Y.Name, l.X.Name, strings.Join(all, "; ")), l.Note
+	about = fmt.Sprintf("Lines: %s over %s. %s.", l.Y.Name, l.X.Name, strings.Join(all, "; "))
+	for _, m := range slices.Concat(l.At, l.Limits) {
+		about += fmt.Sprintf(" A mark at %s: %s.", number(m.At), m.Label)
+	}
+	return l.Title, about, l.Note
 }
 
 func (l Lines) check() error {

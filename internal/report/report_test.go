@@ -31,7 +31,7 @@ func sample() *Page {
 				Lines{"Refused <over> replicas", "on the lower edge: <none>", Axis{Name: "replicas <n>", Log: true}, Axis{Name: "part <refused>", Log: true}, []Series{
 					{"heartbeats <h>", Grey, []float64{1, 2, 4}, []float64{.02, .1, .3}},
 					{"deltas", Orange, []float64{1, 2, 4}, []float64{0, 1e-6, 1e-6}},
-				}},
+				}, []Mark{{2, "<two>"}}, []Mark{{1e-5, "<limit>"}}},
 			},
 			Tables:  []Table{{"Each <one>", []string{"policy", "per <host>"}, [][]string{{"learned", "<116>"}}, "a <note>", "learned"}},
 			Command: "plimsoll sim <x>",
@@ -54,7 +54,7 @@ func TestPageEscapes(t *testing.T) {
 	if page != written(t, sample()) {
 		t.Error("the same page has other bytes")
 	}
-	for _, word := range []string{"sandboxes", "never", "too low", "policy", "b", "on", "mean", "i", "ceiling", "over", "none", "n", "refused", "h", "one", "host", "116", "note", "x", "a"} {
+	for _, word := range []string{"sandboxes", "never", "too low", "policy", "b", "on", "mean", "i", "ceiling", "over", "none", "n", "refused", "h", "one", "host", "116", "note", "x", "a", "two", "limit"} {
 		if strings.Contains(page, "<"+word+">") {
 			t.Errorf("<%s> is not escaped", word)
 		}
