@@ -43,7 +43,8 @@ func (b Bars) Draw(width int) *svg.Canvas {
 	if width >= wide {
 		left, high = b.widest(func(bar Bar) string { return bar.Label })+16, barHigh+barApart
 	}
-	x := svg.Scale{To: b.most(), At: left, End: float64(width) - b.widest(b.text) - 16}
+	right := float64(width)
+	x := svg.Scale{To: b.most(), At: left, End: max(right-b.widest(b.text)*boldly-16, left+(right-left)/2)}
 	bottom := high*float64(len(b.Bars)) - barApart
 	for i, bar := range b.Bars {
 		y := high*float64(i+1) - barHigh - barApart
@@ -62,7 +63,7 @@ func (b Bars) Draw(width int) *svg.Canvas {
 		} else {
 			c.Text(left, y-barHigh+2, "", bar.Label)
 		}
-		c.Text(x.Px(bar.Value)+8, y, "bold", b.text(bar))
+		c.Text(min(x.Px(bar.Value)+8, right-long(b.text(bar))*boldly), y, "bold", b.text(bar))
 	}
 	c.Height = int(bottom) + 4
 	if b.Mark != nil {
@@ -75,9 +76,9 @@ func (b Bars) Draw(width int) *svg.Canvas {
 func (b Bars) mark(c *svg.Canvas, x svg.Scale, bottom float64) {
 	at := x.Px(b.Mark.At)
 	c.Line("mark", at, 0, at, bottom+4)
-	class, beside := "small", at-2
+	class, beside := "small", max(min(at-2, float64(c.Width)-long(b.Mark.Label)), 0)
 	if at > float64(c.Width)/2 {
-		class, beside = "small end", at+2
+		class, beside = "small end", min(max(at+2, long(b.Mark.Label)), float64(c.Width))
 	}
 	c.Text(beside, bottom+18, class, b.Mark.Label)
 }
@@ -121,6 +122,21 @@ func (b Bars) widest(of func(Bar) string) float64 {
 
 // long is about how many pixels words take: nobody can measure them before they are shown.
 func long(words string) float64 { return 7.4 * float64(utf8.RuneCountInString(words)) }
+
+// boldly is how much longer they are in bold.
+const boldly = 1.14
+
+// wrapped is words in lines of at most so many pixels.
+func wrapped(words string, width float64) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(words) {
+		if line != "" && long(line+" "+word) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	return append(lines, line)
+}
 
 func (b Bars) words() (title, about, note string) {
 	var all []string

@@ -47,22 +47,31 @@ func (l Lines) Draw(width int) *svg.Canvas {
 	named := width >= wide && l.endApart(p.Y)
 	if named {
 		for _, s := range l.Series {
-			right = max(right, long(s.Name)+20)
+			right = max(right, long(s.Name)*boldly+14)
 		}
 	}
 	p.X.At, p.X.End = widest(y.ticks(p.Y))+16, float64(width)-right
-	top := 40.0
+	top := 22.0
 	if !named {
 		top += l.namesAbove(p)
 	}
+	for _, line := range wrapped(l.Y.Name, float64(width)) {
+		p.Text(2, top, "small", line)
+		top += 18
+	}
 	p.Y.At, p.Y.End = top+high, top
-	l.axes(p, x.ticks(p.X), y.ticks(p.Y), top-18)
+	l.axes(p, x.ticks(p.X), y.ticks(p.Y))
 	l.curves(p)
 	l.marks(p)
 	if named {
 		l.namesAtEnds(p)
 	}
-	p.Height = int(p.Y.At) + 48
+	p.Height = int(p.Y.At) + 26
+	for _, line := range wrapped(l.X.Name, p.X.End-p.X.At) {
+		p.Text((p.X.At+p.X.End)/2, float64(p.Height+13), "small mid", line)
+		p.Height += 18
+	}
+	p.Height += 4
 	return p.Canvas
 }
 
@@ -86,18 +95,16 @@ func widest(ticks []tick) float64 {
 	return most
 }
 
-func (l Lines) axes(p *svg.Plot, x, y []tick, name float64) {
+func (l Lines) axes(p *svg.Plot, x, y []tick) {
 	for _, t := range y {
 		p.Line("grid", p.X.At, p.Y.Px(t.at), p.X.End, p.Y.Px(t.at))
 		p.Text(p.X.At-8, p.Y.Px(t.at)+4, "small end", t.words)
 	}
-	p.Text(2, name, "small", l.Y.Name)
 	p.Line("axis", p.X.At, p.Y.At, p.X.End, p.Y.At)
 	for _, t := range x {
 		p.Line("axis", p.X.Px(t.at), p.Y.At, p.X.Px(t.at), p.Y.At+5)
 		p.Text(p.X.Px(t.at), p.Y.At+20, "small mid", t.words)
 	}
-	p.Text((p.X.At+p.X.End)/2, p.Y.At+39, "small mid", l.X.Name)
 }
 
 // marks are drawn over the lines, and written where a line is least likely to be: moments on top,
@@ -107,7 +114,7 @@ func (l Lines) marks(p *svg.Plot) {
 		at, y := p.X.Px(within(p.X, m.At)), p.Y.End+12+16*float64(i%3)
 		p.Line("mark", at, p.Y.End, at, p.Y.At)
 		if at+long(m.Label) > p.X.End {
-			p.Text(at-5, y, "small end", m.Label)
+			p.Text(max(at-5, min(long(m.Label), p.X.End)), y, "small end", m.Label)
 			continue
 		}
 		p.Text(at+5, y, "small", m.Label)
@@ -190,12 +197,12 @@ func (l Lines) namesAtEnds(p *svg.Plot) {
 func (l Lines) namesAbove(p *svg.Plot) float64 {
 	x, y := 2.0, 14.0
 	for i, s := range l.Series {
-		if need := 30 + long(s.Name); x > 2 && x+need > float64(p.Width) {
+		if need := 30 + long(s.Name)*boldly; x > 2 && x+need > float64(p.Width) {
 			x, y = 2, y+20
 		}
 		p.Line("line thick "+string(l.color(i)), x, y-4, x+20, y-4)
 		p.Text(x+26, y, "bold "+string(l.color(i)), s.Name)
-		x += 46 + long(s.Name)
+		x += 42 + long(s.Name)*boldly
 	}
 	return y + 2
 }
