@@ -54,7 +54,11 @@ func (r *Result) Page() *report.Page {
 		Figures: r.large(),
 		Sections: []report.Section{
 			{Title: "How many a host holds", Text: []string{
-				"The mean over the seconds from when a host was full for the first time. committed charges what is configured; essay what is resident, and until a sandbox has been seen a quarter of what is configured, at least 512 MiB; learned what is resident, and for life at least what other runs taught.",
+				"The mean over the seconds from when a host was full for the first time. What differs is what a sandbox is charged:",
+			}, Points: []string{
+				"committed: what it was configured with.",
+				"essay: what is resident in it; until it has been seen a quarter of what it was configured with, at least 512 MiB.",
+				"learned: what is resident in it, and for life at least the reserve that other runs taught.",
 			}, Charts: []report.Chart{r.heldBars()}},
 			{Title: "How full the fullest second was", Text: []string{
 				"The most that was resident on a host in any second. Beyond the mark the machine has no memory left, and the kernel would have killed.",

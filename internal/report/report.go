@@ -44,6 +44,7 @@ type Figure struct {
 type Section struct {
 	Title   string
 	Text    []string // paragraphs
+	Points  []string // a list below them
 	Charts  []Chart
 	Tables  []Table
 	Command string // what prints these figures; empty: the page's

@@ -25,7 +25,7 @@ func sample() *Page {
 		Risks:   []string{"A guess that is <too low> stops a sandbox."},
 		Sections: []Section{{
 			Title: "By <policy>",
-			Text:  []string{"One <b>paragraph</b>."},
+			Text:  []string{"One <b>paragraph</b>."}, Points: []string{"A <point>."},
 			Charts: []Chart{
 				Bars{"Sandboxes <on> a host", "a host", "the <mean>", []Bar{{Label: "committed <i>", Value: 7}, {"learned", 115.9, "115.9 & more", Orange}}, &Mark{120, "<ceiling>"}},
 				Lines{"Refused <over> replicas", "on the lower edge: <none>", Axis{Name: "replicas <n>", Log: true}, Axis{Name: "part <refused>", Log: true}, []Series{
@@ -54,7 +54,7 @@ func TestPageEscapes(t *testing.T) {
 	if page != written(t, sample()) {
 		t.Error("the same page has other bytes")
 	}
-	for _, word := range []string{"sandboxes", "never", "too low", "policy", "b", "on", "mean", "i", "ceiling", "over", "none", "n", "refused", "h", "one", "host", "116", "note", "x", "a", "two", "limit"} {
+	for _, word := range []string{"sandboxes", "never", "too low", "policy", "b", "on", "mean", "i", "ceiling", "over", "none", "n", "refused", "h", "one", "host", "116", "note", "x", "a", "two", "limit", "point"} {
 		if strings.Contains(page, "<"+word+">") {
 			t.Errorf("<%s> is not escaped", word)
 		}

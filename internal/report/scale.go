@@ -96,7 +96,7 @@ func (r ruler) places(s svg.Scale) []float64 {
 	case len(r.Ticks) > 0:
 		return r.Ticks
 	case r.near < 1 && r.fit(s):
-		return r.few
+		return slices.Sorted(slices.Values(r.few))
 	case s.Log:
 		return powers(s)
 	}
