@@ -16,6 +16,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/density"
+	"github.com/plimsoll-project/plimsoll/internal/herd"
 	"github.com/plimsoll-project/plimsoll/internal/sim"
 	"github.com/plimsoll-project/plimsoll/internal/storm"
 )
@@ -37,16 +38,20 @@ lost and late frames, kills, pauses, partitions and failing writes. The invarian
 ARCHITECTURE.md are checked as it happens; exit status 1 says that one did not hold.
 
 density plays a host alone, full of sandboxes, and counts how many each policy holds.
+herd and burst play many replicas over one fleet, and count what that costs.
 storm plays callers who ask for more than is freed, and counts what each kind of client costs.`,
 		Example: `  plimsoll sim faults --seeds 1000
   plimsoll sim faults --seeds 200 --hosts 100 --replicas 4 -o json
   plimsoll sim replay 42
   plimsoll sim scenario scenarios/01_twenty_at_once.txt
   plimsoll sim density
+  plimsoll sim herd --replicas 1,16
+  plimsoll sim burst
   plimsoll sim storm`,
 		Args: cobra.NoArgs,
 	}
-	c.AddCommand(faultsCommand(), replayCommand(), scenarioCommand(), density.Command(), storm.Command())
+	c.AddCommand(faultsCommand(), replayCommand(), scenarioCommand(), density.Command())
+	c.AddCommand(herd.Command(), herd.BurstCommand(), storm.Command())
 	return c
 }
 

@@ -1,0 +1,156 @@
+package herd
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// What is due comes by its time, and of one instant in the order in which it was written down.
+func TestAgenda(t *testing.T) {
+	var a agenda
+	r := rand.New(rand.NewPCG(1, 2))
+	type due struct {
+		at  time.Duration
+		nth int
+	}
+	var got []due
+	for n := range 2000 {
+		at := time.Duration(r.IntN(50))
+		a.at(at, func() { got = append(got, due{at, n}) })
+	}
+	for a.step() {
+	}
+	if len(got) != 2000 {
+		t.Fatalf("%d of 2000 were done", len(got))
+	}
+	for i, d := range got[1:] {
+		if was := got[i]; d.at < was.at || d.at == was.at && d.nth < was.nth {
+			t.Fatalf("%v after %v", d, was)
+		}
+	}
+}
+
+// An instant that is over is now.
+func TestAgendaDoesNotGoBack(t *testing.T) {
+	var a agenda
+	var late time.Duration
+	a.at(5, func() { a.at(3, func() { late = a.now }) })
+	for a.step() {
+	}
+	if late != 5 {
+		t.Errorf("done at %v", late)
+	}
+}
+
+// Values that stand in every table of the formula.
+func TestErlangB(t *testing.T) {
+	for _, c := range []struct {
+		slots   int
+		offered float64
+		want    float64
+	}{
+		{0, 3, 1}, {1, 1, 0.5}, {2, 1, 0.2}, {5, 3, 0.11005}, {10, 5, 0.018385}, {20, 20, 0.15889}, {100, 90, 0.026957},
+	} {
+		if got := ErlangB(c.slots, c.offered); math.Abs(got-c.want) > 1e-5 {
+			t.Errorf("%d slots offered %v: %v, want %v", c.slots, c.offered, got, c.want)
+		}
+	}
+}
+
+// One pool refuses what the formula says, within three standard errors.
+func TestPooledIsErlangB(t *testing.T) {
+	const slots, creates = 50, 400_000
+	traffic := traffic{rate: 45, life: time.Second, seed: 3}
+	b := newBatches(1000, creates)
+	pooled(traffic, slots, 1000+creates, b.count)
+	mean, se := b.share()
+	if want := ErlangB(slots, 45); math.Abs(mean-want) > 3*se || se > want/10 {
+		t.Errorf("%v ± %v, want %v", mean, se, want)
+	}
+}
+
+func small() Options {
+	return Options{
+		Hosts: 20, Slots: 10, Replicas: []int{1, 4, 16}, Lives: []time.Duration{10 * time.Second}, Loads: []float64{0.8, 0.95},
+		Policies: Policies(), Requests: 20_000, Seed: 1, Jobs: 2,
+	}
+}
+
+func simulated(t *testing.T, o Options) *Result {
+	t.Helper()
+	r, err := Simulate(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Ours refuses what one pool of the very same creates refuses, whatever the number of replicas,
+// takes nothing beyond a host's slots, and is never wrong. Hosts whose reports are 10 s old refuse
+// a fifth of everything at the least.
+func TestHerd(t *testing.T) {
+	r := simulated(t, small())
+	if len(r.Rows) != 4*3*2 {
+		t.Fatalf("%d rows", len(r.Rows))
+	}
+	for _, row := range r.Rows {
+		t.Logf("%+v", row)
+		if row.OverAdmissions != 0 {
+			t.Errorf("%s with %d replicas: %d over-admissions", row.Policy, row.Replicas, row.OverAdmissions)
+		}
+		bound := 0.0005
+		if row.Load == 0.8 {
+			bound = 1e-5
+		}
+		switch row.Policy {
+		case Deltas:
+			if row.WrongRefusals != 0 || row.Over > bound || row.Calls > 1.1 {
+				t.Errorf("ours: %+v", row)
+			}
+		case Heartbeats, SharedLedger:
+			if row.Excess < 0.1 || row.WrongRefusals == 0 {
+				t.Errorf("reports of 10 s cost nothing: %+v", row)
+			}
+		}
+	}
+	if err := r.broken(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Equal seeds give equal bytes, however many rows are played at a time; another seed does not.
+func TestSameSeedSameBytes(t *testing.T) {
+	o := small()
+	o.Replicas, o.Requests = []int{1, 3}, 2000
+	bytesOf := func(seed uint64, jobs int) string {
+		o.Seed, o.Jobs = seed, jobs
+		out, err := json.Marshal(simulated(t, o))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	one := bytesOf(1, 1)
+	if again := bytesOf(1, 4); again != one {
+		t.Errorf("four jobs:\n%s\none:\n%s", again, one)
+	}
+	if other := bytesOf(2, 4); other == one {
+		t.Error("another seed gives the same")
+	}
+}
+
+// Who interrupts is obeyed.
+func TestInterrupted(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if _, err := Simulate(ctx, small()); err == nil {
+		t.Error("herd went on")
+	}
+	if _, err := SimulateBurst(ctx, DefaultBurst()); err == nil {
+		t.Error("burst went on")
+	}
+}
