@@ -17,6 +17,32 @@ func TestHostsPage(t *testing.T) {
 	checkPage(t, "../../docs/hosts.md", "testdata/session/hosts.txtar", 6)
 }
 
+// TestWorkloadPage: so does every one of docs/your-own-workload.md, and the script that it has whoever
+// has cgroups save is the one that runs there.
+func TestWorkloadPage(t *testing.T) {
+	const page, script = "../../docs/your-own-workload.md", "testdata/session/workload.txtar"
+	checkPage(t, page, script, 4)
+	shown := between(t, page, "```bash\n", "```\n")
+	if runs := between(t, script, "-- record.sh --\n", "-- bin/date --\n"); shown != runs {
+		t.Errorf("%s shows\n%s\nand what runs is\n%s", page, shown, runs)
+	}
+}
+
+// between is what stands in a file between two lines.
+func between(t *testing.T, file, from, to string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), from)
+	part, _, ends := strings.Cut(rest, to)
+	if !found || !ends {
+		t.Fatalf("%s: nothing between %q and %q", file, from, to)
+	}
+	return part
+}
+
 // checkPage wants each command of a page in a script, and so many of them at least.
 func checkPage(t *testing.T, pageFile, scriptFile string, least int) {
 	t.Helper()
