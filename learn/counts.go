@@ -60,6 +60,10 @@ func (c *counts) add(bucket int, n int64) {
 }
 
 func (c *counts) merge(o counts) {
+	if len(*c) == 0 {
+		*c = maps.Clone(o) // a host copies all that it saw at each end of a run
+		return
+	}
 	for bucket, n := range o {
 		c.add(bucket, n)
 	}

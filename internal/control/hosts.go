@@ -57,7 +57,7 @@ func (g *Gateway) detach(a *attached, link Link) {
 // observe takes a host's word into the table. News of room wakes those who wait for a host.
 func (g *Gateway) observe(v host.Verdict) {
 	now := g.Now()
-	tv := tableVerdict(v)
+	tv := TableVerdict(v)
 	g.mu.Lock()
 	if g.isBuried(v.Host) {
 		g.mu.Unlock()
@@ -99,7 +99,8 @@ func roomier(v, was *host.Verdict) bool {
 	return false
 }
 
-func tableVerdict(v host.Verdict) table.Verdict {
+// TableVerdict is what a replica makes of a host's word.
+func TableVerdict(v host.Verdict) table.Verdict {
 	out := table.Verdict{
 		Host: v.Host, Incarnation: v.Incarnation, Sequence: v.Sequence,
 		Admittable: v.Admittable, Free: v.Free, Limit: v.Limit, MaxAsk: v.MaxAsk,

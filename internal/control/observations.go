@@ -58,7 +58,7 @@ func (g *Gateway) begin() {
 	defer g.mu.Unlock()
 	for _, a := range g.hosts {
 		if a.heard {
-			g.past.words.Hear(a.heardAt, tableVerdict(a.verdict))
+			g.past.words.Hear(a.heardAt, TableVerdict(a.verdict))
 		}
 	}
 }

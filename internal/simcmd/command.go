@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/cli"
 	"github.com/plimsoll-project/plimsoll/internal/density"
 	"github.com/plimsoll-project/plimsoll/internal/herd"
+	"github.com/plimsoll-project/plimsoll/internal/regimes"
 	"github.com/plimsoll-project/plimsoll/internal/sim"
 	"github.com/plimsoll-project/plimsoll/internal/storm"
 )
@@ -38,6 +39,7 @@ lost and late frames, kills, pauses, partitions and failing writes. The invarian
 ARCHITECTURE.md are checked as it happens; exit status 1 says that one did not hold.
 
 density plays a host alone, full of sandboxes, and counts how many each policy holds.
+regimes plays a fleet under each way to admit, and counts kills, refusals and waiting.
 herd and burst play many replicas over one fleet, and count what that costs.
 storm plays callers who ask for more than is freed, and counts what each kind of client costs.`,
 		Example: `  plimsoll sim faults --seeds 1000
@@ -45,13 +47,14 @@ storm plays callers who ask for more than is freed, and counts what each kind of
   plimsoll sim replay 42
   plimsoll sim scenario scenarios/01_twenty_at_once.txt
   plimsoll sim density
+  plimsoll sim regimes
   plimsoll sim herd --replicas 1,16
   plimsoll sim burst
   plimsoll sim storm`,
 		Args: cobra.NoArgs,
 	}
 	c.AddCommand(faultsCommand(), replayCommand(), scenarioCommand(), density.Command())
-	c.AddCommand(herd.Command(), herd.BurstCommand(), storm.Command())
+	c.AddCommand(regimes.Command(), herd.Command(), herd.BurstCommand(), storm.Command())
 	return c
 }
 
