@@ -17,11 +17,11 @@ func TestHostsPage(t *testing.T) {
 	checkPage(t, "../../docs/hosts.md", "testdata/session/hosts.txtar", 6)
 }
 
-// TestWorkloadPage: so does every one of docs/your-own-workload.md, and the script that it has whoever
-// has cgroups save is the one that runs there.
+// TestWorkloadPage: so does every one of docs/your-own-workload.md, and the recording script that
+// it shows is the one that runs there.
 func TestWorkloadPage(t *testing.T) {
 	const page, script = "../../docs/your-own-workload.md", "testdata/session/workload.txtar"
-	checkPage(t, page, script, 4)
+	checkPage(t, page, script, 6)
 	shown := between(t, page, "```bash\n", "```\n")
 	if runs := between(t, script, "-- record.sh --\n", "-- bin/date --\n"); shown != runs {
 		t.Errorf("%s shows\n%s\nand what runs is\n%s", page, shown, runs)
