@@ -80,8 +80,8 @@ func BurstCommand() *cobra.Command {
 		Long: `Many creates within a second, over many replicas: who is filled, and how often one asks in vain.
 
 The views of the replicas agree and are a little old, so that all would run to the same few
-hosts. max/mean is the sandboxes of the fullest host by those of the mean one; reserve calls
-are questions to hosts. deltas is ours; deltas_without_a_share is ours without a share of the
+hosts. max/mean is the sandboxes of the fullest host by those of the mean one, in the median
+burst and in the worst; calls are questions to hosts that a create took. deltas is ours; deltas_without_a_share is ours without a share of the
 hosts that each replica takes first; the others are as plimsoll sim herd has them.
 
 ` + plainly(burstAssumed()),
@@ -94,7 +94,7 @@ hosts that each replica takes first; the others are as plimsoll sim herd has the
 				return cli.Mistake(c, "%w", err)
 			}
 			progress := cli.Progress(c.ErrOrStderr())
-			o.Progress = func(done, total int) { progress(done >= total, "%d of %d policies", done, total) }
+			o.Progress = func(done, total int) { progress(done >= total, "%d of %d bursts", done, total) }
 			return play(c, to, func(ctx context.Context) (result, error) { return SimulateBurst(ctx, o) })
 		},
 	}
@@ -103,9 +103,10 @@ hosts that each replica takes first; the others are as plimsoll sim herd has the
 	f.IntVar(&o.Hosts, "hosts", o.Hosts, "hosts")
 	f.IntVar(&o.Slots, "slots", o.Slots, "sandboxes that fit on each")
 	f.IntVar(&o.Replicas, "replicas", o.Replicas, "replicas")
+	f.IntVar(&o.Bursts, "bursts", o.Bursts, "how many are played, each with a seed of its own")
 	f.DurationVar(&o.Within, "within", o.Within, "how long until the last has come")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "what the draws follow from")
-	f.IntVar(&o.Jobs, "jobs", runtime.NumCPU(), "policies played at a time")
+	f.IntVar(&o.Jobs, "jobs", runtime.NumCPU(), "bursts played at a time")
 	report.Flag(c, &to)
 	return c
 }
@@ -134,6 +135,7 @@ func play(c *cobra.Command, to string, simulate func(context.Context) (result, e
 const (
 	mostHosts, mostSlots, mostReplicas = 10_000, 10_000, 64
 	mostCreates                        = 1_000_000_000
+	mostBursts                         = 1000
 )
 
 func (o *Options) parse(lives, loads []string) (err error) {
@@ -181,6 +183,8 @@ func (o *BurstOptions) check() error {
 		return fmt.Errorf("--creates %d: from 1 to %d", o.Creates, mostCreates/100)
 	case o.Replicas < 1 || o.Replicas > mostReplicas:
 		return fmt.Errorf("--replicas %d: from 1 to %d", o.Replicas, mostReplicas)
+	case o.Bursts < 1 || o.Bursts > mostBursts:
+		return fmt.Errorf("--bursts %d: from 1 to %d", o.Bursts, mostBursts)
 	case o.Within < 0 || o.Within > 24*time.Hour:
 		return fmt.Errorf("--within %v: from 0s to 24h", o.Within)
 	}

@@ -27,7 +27,7 @@ func fields(words string) []string { return strings.Fields(words) }
 func TestCommands(t *testing.T) {
 	dir := t.TempDir()
 	herd := "--hosts 10 --slots 10 --replicas 2 --lives 10s --loads 0.9 --requests 2000"
-	burst := "--hosts 20 --creates 300 --replicas 4"
+	burst := "--hosts 20 --creates 300 --replicas 4 --bursts 2"
 	for _, c := range []struct {
 		command *cobra.Command
 		words   string
@@ -80,6 +80,7 @@ func TestMistakesOfTheCommands(t *testing.T) {
 	}
 	for words, want := range map[string]string{
 		"--creates 0":  "--creates 0: from 1",
+		"--bursts 0":   "--bursts 0: from 1",
 		"--replicas 0": "--replicas 0: from 1",
 		"--within -1s": "--within -1s: from 0s",
 		"--hosts 0":    "--hosts 0: from 1",

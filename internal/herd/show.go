@@ -3,6 +3,7 @@ package herd
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/plimsoll-project/plimsoll/internal/cli"
@@ -14,12 +15,18 @@ func (r *Result) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "policy\treplicas\tlife\tload\trefused\tErlang-B\texcess\t± \tof pooled\t± \tover\twrong refusals\tdenied\tcalls a create\t")
 	for i := range r.Rows {
-		row := &r.Rows[i]
-		fmt.Fprintf(t, "%s\t%d\t%gs\t%g %%\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%.3f\t\n", row.Policy, row.Replicas, row.LifeS, 100*row.Load,
-			part(row.Refused), part(row.ErlangB), part(row.Excess), part(row.ExcessSE), part(row.Over), part(row.OverSE),
-			row.OverAdmissions, row.WrongRefusals, row.Denied, row.Calls)
+		fmt.Fprintln(t, strings.Join(r.Rows[i].words(), "\t")+"\t")
 	}
 	return t.Flush()
+}
+
+// words are a row's, as a table has them.
+func (row *Row) words() []string {
+	return []string{
+		row.Policy, fmt.Sprint(row.Replicas), fmt.Sprintf("%gs", row.LifeS), fmt.Sprintf("%g %%", 100*row.Load),
+		part(row.Refused), part(row.ErlangB), part(row.Excess), part(row.ExcessSE), part(row.Over), part(row.OverSE),
+		fmt.Sprint(row.OverAdmissions), fmt.Sprint(row.WrongRefusals), fmt.Sprint(row.Denied), fmt.Sprintf("%.3f", row.Calls),
+	}
 }
 
 // part is a part of all creates, in as many digits as it has something to say.
@@ -49,13 +56,21 @@ func violated(over, wrong int) error {
 
 // Print writes the table for people.
 func (r *BurstResult) Print(w io.Writer) error {
-	fmt.Fprintf(w, "%d creates within %gs, %d hosts of %d slots, %d replicas, seed %d\n\n", r.Creates, r.WithinS, r.Hosts, r.Slots, r.Replicas, r.Seed)
+	fmt.Fprintf(w, "%d creates within %gs, %d hosts of %d slots, %d replicas, %d bursts from seed %d\n\n", r.Creates, r.WithinS, r.Hosts, r.Slots, r.Replicas, r.Bursts, r.Seed)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\tadmitted\trefused\twrong refusals\tover\tmax/mean\ton a host\tcalls a create\t")
+	fmt.Fprintln(t, "policy\trefused\twrong refusals\tover\tmax/mean\tat worst\ton a host\tcalls a create\t")
 	for _, b := range r.all() {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%.3f\t%d to %d\t%.4f\t\n", b.Policy, b.Admitted, b.Refused, b.WrongRefusals, b.OverAdmissions, b.MaxOverMean, b.Fewest, b.Most, b.Calls)
+		fmt.Fprintln(t, strings.Join(b.words(), "\t")+"\t")
 	}
 	return t.Flush()
+}
+
+// words are a burst's, as a table has them.
+func (b *Burst) words() []string {
+	return []string{
+		b.Policy, part(b.Refused), fmt.Sprint(b.WrongRefusals), fmt.Sprint(b.OverAdmissions), fmt.Sprintf("%.3f", b.MaxOverMean),
+		fmt.Sprintf("%.3f", b.Worst), fmt.Sprintf("%d to %d", b.Fewest, b.Most), fmt.Sprintf("%.4f", b.Calls),
+	}
 }
 
 func (r *BurstResult) all() []Burst { return append([]Burst{r.Burst}, r.Peers...) }
