@@ -24,12 +24,12 @@ func (r *BurstResult) Page() *report.Page {
 				Title:  "Who is filled",
 				Text:   []string{"All replicas see the same hosts, a little late. If each took the emptiest that it sees, all would run to the same few, and fill them, while others stand empty: there a spike or a dead host takes the most along."},
 				Points: append(how(), NoShare+": ours without the share of the hosts that each replica takes first."),
-				Charts: []report.Chart{r.bars("The fullest host by the mean one, in the median burst", func(b *Burst) (float64, string) { return b.MaxOverMean, fmt.Sprintf("%.2f", b.MaxOverMean) })},
+				Charts: []report.Chart{r.evenness()},
 			},
 			{
 				Title:  "What is refused",
 				Text:   []string{fmt.Sprintf("There is room for %s, so that nothing needs to be refused where the burst is smaller.", svg.Amount(float64(r.Hosts*r.Slots)))},
-				Charts: []report.Chart{r.bars("Refused, of all creates", func(b *Burst) (float64, string) { return 100 * b.Refused, share(b.Refused) })},
+				Charts: []report.Chart{r.refusals()},
 				Tables: []report.Table{r.details()},
 			},
 		},
@@ -42,12 +42,26 @@ func (r *BurstResult) Page() *report.Page {
 	}
 }
 
-func (r *BurstResult) bars(title string, of func(*Burst) (float64, string)) report.Bars {
-	b := report.Bars{Title: title}
-	all := r.all()
-	for i := range all {
-		value, text := of(&all[i])
-		b.Bars = append(b.Bars, report.Bar{Label: all[i].Policy, Value: value, Text: text, Color: colors[all[i].Policy]})
+// evenness leaves out who refused so much more than ours that there is no load to compare.
+func (r *BurstResult) evenness() report.Bars {
+	b := report.Bars{
+		Title: "The fullest host by the mean one, in the median burst",
+		Mark:  &report.Mark{At: 1, Label: "every host alike"},
+	}
+	for _, p := range r.all() {
+		if p.Refused > r.Refused+0.01 {
+			b.Note = p.Policy + " is left out: it refused " + share(p.Refused) + ", so that its load is another one."
+			continue
+		}
+		b.Bars = append(b.Bars, report.Bar{Label: p.Policy, Value: p.MaxOverMean, Text: fmt.Sprintf("%.2f, in the worst %.2f", p.MaxOverMean, p.Worst), Color: colors[p.Policy]})
+	}
+	return b
+}
+
+func (r *BurstResult) refusals() report.Bars {
+	b := report.Bars{Title: "Refused, of all creates"}
+	for _, p := range r.all() {
+		b.Bars = append(b.Bars, report.Bar{Label: p.Policy, Value: 100 * p.Refused, Text: share(p.Refused), Color: colors[p.Policy]})
 	}
 	return b
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/table"
 )
 
@@ -78,12 +79,10 @@ func (d *deltas) sample() host.Sample {
 	return host.Sample{Limits: []gate.Limit{{Name: "machine", Size: size}}, Full: true}
 }
 
-// wordOf is a host's word as a table takes it.
+// wordOf is a host's word as a replica takes it.
 func wordOf(v *host.Verdict) *table.Verdict {
-	return &table.Verdict{
-		Host: v.Host, Incarnation: v.Incarnation, Sequence: v.Sequence, Admittable: v.Admittable, Free: v.Free,
-		Limit: v.Limit, MaxAsk: v.MaxAsk, CPUFreeMilli: v.CPUFreeMilli, Intake: table.Intake(v.Intake), Mode: v.Mode,
-	}
+	word := control.TableVerdict(*v)
+	return &word
 }
 
 // hear has every replica take a word in.
