@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,4 +81,22 @@ func TestReadMistakes(t *testing.T) {
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "none.csv: no such file or directory: name a CSV file that can be read") {
 		t.Errorf("a file that is not there: %v", err)
 	}
+}
+
+// Whatever two files say, they are refused or are runs: each as long as its life, and its peak is
+// the most that it held.
+func FuzzRead(f *testing.F) {
+	f.Add("run,lifetime_ms,peak_mib\na,5100,40.5\nb,900,10\n", "run,t_ms,resident_mib\na,0,1\na,1100,20\nb,0,7\na,4000,30\n")
+	f.Add("\uFEFFpeak_mib,run,lifetime_ms\n1e3,\"a,b\",1\n", "run,t_ms,resident_mib\n\"a,b\",0,2e3\n")
+	f.Fuzz(func(t *testing.T, runsText, memoryText string) {
+		runs, err := Read(write(t, "runs.csv", runsText), write(t, "memory.csv", memoryText))
+		if err != nil {
+			return
+		}
+		for _, r := range runs {
+			if r.Name == "" || len(r.Resident) == 0 || slices.Max(r.Resident) != r.Peak || slices.Min(r.Resident) < 0 {
+				t.Errorf("%q, %d s, peak %s of %s", r.Name, len(r.Resident), r.Peak, slices.Max(r.Resident))
+			}
+		}
+	})
 }
