@@ -33,7 +33,7 @@ func TestCommands(t *testing.T) {
 		words   string
 		want    []string
 	}{
-		{Command(), herd, []string{"heartbeats", "shared_ledger", "best_of_3", "deltas", "Erlang-B", "90 %"}},
+		{Command(), herd, []string{"heartbeats", "shared_ledger", "best_of_3", "deltas", "Erlang-B", "90 %", "deltas at 90 % of the slots: at most "}},
 		{Command(), herd + " -o json", []string{`"rows":[{"policy":"heartbeats","replicas":2,"load":0.9,"life_s":10,"refused":`, `"erlang_b":`, `"excess":`, `"pooled":`, `"over_admissions":0`, `"assumed":["`}},
 		{BurstCommand(), burst, []string{"max/mean", "deltas_without_a_share", "300 creates"}},
 		{BurstCommand(), burst + " -o json", []string{`"creates":300`, `"over_admissions":0`, `"max_over_mean":`, `"reserve_calls_per_create":1`, `"peers":[{"policy":"deltas_without_a_share"`, `"assumed":["`}},

@@ -33,7 +33,7 @@ func (r *Result) Page() *report.Page {
 		Sections: []report.Section{{
 			Title: "What is compared",
 			Text: []string{fmt.Sprintf(
-				"%s hosts with room for %d sandboxes each, and replicas among which creates are dealt out at random. One desk that knew of every free slot at every moment would refuse a few creates all the same, when all slots are taken; Erlang's formula says how many. What a way of deciding refuses beyond that had room somewhere.",
+				"%s hosts with room for %d sandboxes each, and replicas among which creates are dealt out at random. One pool that knew of every free slot at every moment would refuse a few creates all the same, when all slots are taken; Erlang's formula says how many. What a way of deciding refuses beyond that is the price of views that are old, and of replicas that do not know of each other.",
 				svg.Amount(float64(r.Hosts)), r.Slots)},
 			Points: how(),
 		}},
@@ -45,7 +45,6 @@ func (r *Result) Page() *report.Page {
 			p.Sections = append(p.Sections, r.section(life, load))
 		}
 	}
-	p.Sections = append(p.Sections, r.details())
 	return p
 }
 
@@ -74,7 +73,7 @@ func (r *Result) lead() string {
 	var said []string
 	if ours := r.of(Deltas); len(ours) > 0 {
 		_, most := beyond(ours)
-		said = append(said, fmt.Sprintf("With %s replicas ours refuses at most %s of all creates beyond what one desk for the whole fleet would.", numbers(r.Rows), share(max(most, 0))))
+		said = append(said, fmt.Sprintf("With %s replicas ours refuses at most %s of all creates beyond what one pool of all slots would.", numbers(r.Rows), share(max(most, 0))))
 	}
 	for _, peer := range []struct{ policy, words string }{
 		{Heartbeats, "Reports every 10 s cost %s to %s"},
@@ -125,8 +124,10 @@ func share(x float64) string {
 func (r *Result) large() []report.Figure {
 	var out []report.Figure
 	for _, p := range []struct{ name, label string }{
-		{Deltas, "refused by ours beyond one desk, at most"}, {BestOf3, "by the best of three"},
-		{SharedLedger, "with a ledger for all"}, {Heartbeats, "by reports alone"},
+		{Deltas, "refused by ours beyond one pool, at most"},
+		{BestOf3, "by the best of three"},
+		{SharedLedger, "with a ledger for all"},
+		{Heartbeats, "by reports alone"},
 	} {
 		if rows := r.of(p.name); len(rows) > 0 {
 			least, most := beyond(rows)
@@ -159,6 +160,7 @@ func (r *Result) section(life, load float64) report.Section {
 		Title:  fmt.Sprintf("Lives of %g s at %g %% of the slots", life, 100*load),
 		Text:   []string{fmt.Sprintf("One pool refuses %s of these creates by Erlang's formula.", share(erlang))},
 		Charts: []report.Chart{l},
+		Tables: []report.Table{r.details(life, load)},
 	}
 }
 
@@ -171,16 +173,21 @@ func target(load float64) float64 {
 	return 5e-4
 }
 
-func (r *Result) details() report.Section {
+func (r *Result) details(life, load float64) report.Table {
 	t := report.Table{
-		Columns: []string{"policy", "replicas", "life", "load", "refused", "Erlang-B", "excess", "±", "of pooled", "±", "over-admissions", "wrong refusals", "denied", "questions a create"},
+		Columns: []string{"policy", "replicas", "refused", "excess", "±", "of pooled", "±", "over", "wrong", "denied", "questions"},
 		Ours:    Deltas,
-		Note:    "excess is refused less Erlang-B. Of pooled is refused less what one pool refused of the very same creates; chance is nearly the same in both, so that it is the sharper figure. ± is one standard error, from twenty parts of each play. Wrong refusals had room at some host from when they came to when they were answered; denied are questions that hosts answered no.",
+		Note: fmt.Sprintf("Of %s creates, after ten lives' worth that do not count. Excess is refused less Erlang-B; of pooled is refused less what one pool refused of the very same creates, "+
+			"where chance is nearly the same, so that it is the sharper figure; ± is one standard error, from twenty parts of the play. Over is what a host took beyond its slots. Wrong refusals had room at some host from when they came until they were answered; denied are questions that hosts answered no, and questions are those for each create.",
+			svg.Amount(float64(r.Requests))),
 	}
 	for i := range r.Rows {
-		t.Rows = append(t.Rows, r.Rows[i].words())
+		if row := &r.Rows[i]; row.LifeS == life && row.Load == load {
+			words := row.words()
+			t.Rows = append(t.Rows, slices.Concat(words[:2], words[4:5], words[6:]))
+		}
 	}
-	return report.Section{Title: "Every row", Text: []string{fmt.Sprintf("%s creates count in each row, after ten lives' worth that do not.", svg.Amount(float64(r.Requests)))}, Tables: []report.Table{t}}
+	return t
 }
 
 func risks() []string {

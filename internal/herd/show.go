@@ -17,7 +17,38 @@ func (r *Result) Print(w io.Writer) error {
 	for i := range r.Rows {
 		fmt.Fprintln(t, strings.Join(r.Rows[i].words(), "\t")+"\t")
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return r.printOurs(w)
+}
+
+// printOurs says how far ours is from the bound at the most, by load.
+func (r *Result) printOurs(w io.Writer) error {
+	for _, load := range distinct(r.Rows, func(row *Row) float64 { return row.Load }) {
+		var worst, sharp *Row
+		for _, row := range r.of(Deltas) {
+			if row.Load != load {
+				continue
+			}
+			if worst == nil || row.Excess > worst.Excess {
+				worst = row
+			}
+			if sharp == nil || row.Over > sharp.Over {
+				sharp = row
+			}
+		}
+		if worst == nil {
+			return nil
+		}
+		_, err := fmt.Fprintf(w, "\ndeltas at %g %% of the slots: at most %s ± %s beyond Erlang-B, and %s ± %s beyond one pool of the very same creates (target %s)",
+			100*load, part(worst.Excess), part(worst.ExcessSE), part(sharp.Over), part(sharp.OverSE), part(target(load)))
+		if err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(w)
+	return err
 }
 
 // words are a row's, as a table has them.
