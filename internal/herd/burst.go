@@ -45,6 +45,7 @@ type Burst struct {
 	Creates        int     `json:"creates"` // in each burst
 	Refused        float64 `json:"refused"`
 	WrongRefusals  int     `json:"wrong_refusals"`
+	UnsaidRoom     int     `json:"refused_beside_unsaid_room"`
 	OverAdmissions int     `json:"over_admissions"`
 	MaxOverMean    float64 `json:"max_over_mean"` // of the sandboxes on a host, in the median burst
 	Worst          float64 `json:"max_over_mean_worst"`
@@ -101,6 +102,7 @@ func (o *BurstOptions) sum(name string, played []*fleet) Burst {
 		b.Refused += float64(f.got.Refused)
 		b.Calls += float64(f.got.calls)
 		b.WrongRefusals += f.got.wrong
+		b.UnsaidRoom += f.got.unsaid
 		b.OverAdmissions += f.got.over
 		b.Most, b.Fewest = max(b.Most, f.most()), min(b.Fewest, f.fewest())
 	}

@@ -68,7 +68,8 @@ func (r *BurstResult) refusals() report.Bars {
 
 func (r *BurstResult) details() report.Table {
 	t := report.Table{
-		Columns: []string{"policy", "refused", "wrong refusals", "over-admissions", "max/mean", "at worst", "on a host", "questions a create"},
+		Columns: []string{"policy", "refused", "wrong", "unsaid", "over", "max/mean", "at worst", "on a host", "questions"},
+		Note:    "Wrong refusals stood beside room that its host had said, or would have by our rule; unsaid beside room that was too fresh for it. Over is what a host took beyond its slots; questions are those for each create.",
 		Ours:    Deltas,
 	}
 	for _, b := range r.all() {

@@ -39,8 +39,9 @@ that are old and of replicas that do not know of each other:
 
 excess is refused less Erlang-B, as a part of all creates, with its standard error beside it.
 of pooled is refused less what one pool refused of the very same creates, which is far
-sharper. wrong refusals are those at which some host had room all the while; denied are
-questions that hosts answered no. The same seed gives the same answer with any --jobs.
+sharper. wrong refusals are those beside room that its host had said, or would have by our
+rule; unsaid those beside room that was too fresh for it. denied are questions that hosts
+answered no. The same seed gives the same answer with any --jobs.
 
 ` + plainly(assumed()),
 		Example: `  plimsoll sim herd

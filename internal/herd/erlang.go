@@ -1,6 +1,7 @@
 package herd
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -44,13 +45,40 @@ func (a *arrivals) next() (c create, at float64) {
 	return c, a.rand.Float64()
 }
 
-// pooled plays the creates on one pool that holds all slots, and calls refused with each that
-// finds none free.
-func pooled(t traffic, slots, creates int, refused func(nth int)) {
+// onePool is a pool that holds all slots and is asked for the same creates.
+type onePool struct {
+	batches         // of the very creates that a row plays
+	se      float64 // of the part refused in a play of that length, from many such plays
+}
+
+const poolPlays = 20
+
+// playPool plays the creates of a row, and goes on for as many again some times: refusals come in
+// clusters, and where they are rare the parts of one play do not show how far it may be off.
+func playPool(ctx context.Context, t traffic, slots, warm, creates int) (*onePool, error) {
+	p := &onePool{batches: newBatches(warm, creates)}
+	var plays [poolPlays]float64
+	err := pooled(ctx, t, slots, warm+poolPlays*creates, func(nth int) {
+		p.count(nth)
+		if nth >= warm {
+			plays[(nth-warm)/creates]++
+		}
+	})
+	_, mean := spread(plays[:], creates)
+	p.se = mean * math.Sqrt(poolPlays)
+	return p, err
+}
+
+// pooled calls refused with each create that finds no slot free.
+func pooled(ctx context.Context, t traffic, slots, creates int, refused func(nth int)) error {
 	a := t.arrivals()
 	var ends agenda
 	busy := 0
-	for range creates {
+	end := func() { busy-- }
+	for n := range creates {
+		if n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		c, _ := a.next()
 		for len(ends.heap) > 0 && ends.heap[0].at <= c.at {
 			ends.step()
@@ -60,8 +88,9 @@ func pooled(t traffic, slots, creates int, refused func(nth int)) {
 			continue
 		}
 		busy++
-		ends.at(c.at+c.life, func() { busy-- })
+		ends.at(c.at+c.life, end)
 	}
+	return nil
 }
 
 // batches counts what is refused in so many equal parts of a play, so that their spread says how
@@ -85,7 +114,7 @@ func (b *batches) count(nth int) {
 }
 
 // share is the mean part, and its standard error.
-func (b *batches) share() (mean, se float64) { return spread(b.n, b.size) }
+func (b *batches) share() (mean, se float64) { return spread(b.n[:], b.size) }
 
 // beyond is by how much more is refused than in another play of the same creates.
 func (b *batches) beyond(o *batches) (mean, se float64) {
@@ -93,17 +122,19 @@ func (b *batches) beyond(o *batches) (mean, se float64) {
 	for i := range d {
 		d[i] -= o.n[i]
 	}
-	return spread(d, b.size)
+	return spread(d[:], b.size)
 }
 
-func spread(n [parts]float64, size int) (mean, se float64) {
+// spread is the mean part of counts in equal plays, and its standard error.
+func spread(n []float64, size int) (mean, se float64) {
+	plays := float64(len(n))
 	for _, x := range n {
-		mean += x / float64(size) / parts
+		mean += x / float64(size) / plays
 	}
 	var sum float64
 	for _, x := range n {
 		d := x/float64(size) - mean
 		sum += d * d
 	}
-	return mean, math.Sqrt(sum / (parts - 1) / parts)
+	return mean, math.Sqrt(sum / (plays - 1) / plays)
 }

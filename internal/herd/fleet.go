@@ -10,11 +10,12 @@ import (
 
 // The times of every play.
 const (
-	oneWay    = 500 * time.Microsecond // of a frame
-	heartbeat = 10 * time.Second       // the essay's
-	polled    = 20 * time.Second       // E2B's
-	repicks   = 4                      // after a denial, as many as ours
-	forever   = time.Duration(1<<63 - 1)
+	oneWay     = 500 * time.Microsecond       // of a frame
+	newsWithin = 20*time.Millisecond + oneWay // ours: what moved has been said, and heard, by then
+	heartbeat  = 10 * time.Second             // the essay's
+	polled     = 20 * time.Second             // E2B's
+	repicks    = 4                            // after a denial, as many as ours
+	forever    = time.Duration(1<<63 - 1)
 )
 
 // fleet is the hosts as they are, which no policy sees, and the count of what is done with them.
@@ -44,7 +45,8 @@ type tally struct {
 	Admitted, Refused int
 	calls, denied     int // questions to hosts, and those answered no
 	over              int // what a host took beyond its slots
-	wrong             int // refused although some host had room all the while
+	wrong             int // refused although some host had room, and for so long that it would have said so
+	unsaid            int // refused although some host had room, but had no time to say so
 }
 
 // create is one that was asked for.
@@ -101,8 +103,11 @@ func (f *fleet) answer(c *create, yes bool) {
 	if f.refused != nil {
 		f.refused(c.nth)
 	}
-	if f.roomSince(c.at) {
+	switch {
+	case f.roomSince(c.at - newsWithin):
 		f.got.wrong++
+	case f.roomSince(c.at):
+		f.got.unsaid++
 	}
 }
 

@@ -68,6 +68,7 @@ type Row struct {
 
 	OverAdmissions int     `json:"over_admissions"`
 	WrongRefusals  int     `json:"wrong_refusals"`
+	UnsaidRoom     int     `json:"refused_beside_unsaid_room"`
 	Denied         int     `json:"denied_by_host"` // questions that hosts answered no
 	Calls          float64 `json:"reserve_calls_per_create"`
 }
@@ -105,13 +106,17 @@ func (c *cell) warm(slots int) int { return int(math.Ceil(10 * c.load * float64(
 // Simulate plays every row, some of them side by side.
 func Simulate(ctx context.Context, o Options) (*Result, error) {
 	cells := o.cells()
+	pools, err := o.pools(ctx, cells)
+	if err != nil {
+		return nil, err
+	}
 	r := &Result{Hosts: o.Hosts, Slots: o.Slots, Requests: o.Requests, Seed: o.Seed, Rows: make([]Row, len(cells)), Assumed: assumed()}
 	rows := newCounter(len(cells), o.Progress)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(o.Jobs)
 	for _, i := range longestFirst(cells) {
 		g.Go(func() (err error) {
-			r.Rows[i], err = o.row(ctx, &cells[i])
+			r.Rows[i], err = o.row(ctx, &cells[i], pools[cells[i].seed])
 			rows.one()
 			return err
 		})
@@ -120,6 +125,29 @@ func Simulate(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// pools plays each traffic on one pool: seed -> what it refuses.
+func (o *Options) pools(ctx context.Context, cells []cell) (map[uint64]*onePool, error) {
+	played := make([]*onePool, len(o.Lives)*len(o.Loads)) // the first cells have each traffic once
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(o.Jobs)
+	slots := o.Hosts * o.Slots
+	for i := range played {
+		g.Go(func() (err error) {
+			c := &cells[i]
+			played[i], err = playPool(ctx, c.traffic(slots), slots, c.warm(slots), o.Requests)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	pools := map[uint64]*onePool{}
+	for i, p := range played {
+		pools[cells[i].seed] = p
+	}
+	return pools, nil
 }
 
 // longestFirst begins with what takes longest, so that no core waits for the last row alone.
@@ -139,24 +167,22 @@ func longestFirst(cells []cell) []int {
 }
 
 // row plays one.
-func (o *Options) row(ctx context.Context, c *cell) (Row, error) {
+func (o *Options) row(ctx context.Context, c *cell, one *onePool) (Row, error) {
 	slots := o.Hosts * o.Slots
-	t, warm := c.traffic(slots), c.warm(slots)
-	one := newBatches(warm, o.Requests)
-	pooled(t, slots, warm+o.Requests, one.count)
-	many, got, err := o.play(ctx, c, t, warm)
+	many, got, err := o.play(ctx, c, c.traffic(slots), c.warm(slots))
 	if err != nil {
 		return Row{}, err
 	}
 	row := Row{
 		Policy: c.policy, Replicas: c.replicas, Load: c.load, LifeS: c.life.Seconds(),
-		ErlangB: ErlangB(slots, c.load*float64(slots)), OverAdmissions: got.over, WrongRefusals: got.wrong, Denied: got.denied,
+		ErlangB: ErlangB(slots, c.load*float64(slots)), OverAdmissions: got.over, WrongRefusals: got.wrong, UnsaidRoom: got.unsaid, Denied: got.denied,
 		Calls: float64(got.calls) / float64(got.Admitted+got.Refused),
 	}
 	row.Refused, row.ExcessSE = many.share()
+	row.ExcessSE = max(row.ExcessSE, one.se)
 	row.Excess = row.Refused - row.ErlangB
 	row.Pooled, _ = one.share()
-	row.Over, row.OverSE = many.beyond(&one)
+	row.Over, row.OverSE = many.beyond(&one.batches)
 	return row, nil
 }
 

@@ -64,12 +64,16 @@ func TestErlangB(t *testing.T) {
 // One pool refuses what the formula says, within three standard errors.
 func TestPooledIsErlangB(t *testing.T) {
 	const slots, creates = 50, 400_000
-	traffic := traffic{rate: 45, life: time.Second, seed: 3}
-	b := newBatches(1000, creates)
-	pooled(traffic, slots, 1000+creates, b.count)
-	mean, se := b.share()
+	p, err := playPool(context.Background(), traffic{rate: 45, life: time.Second, seed: 3}, slots, 1000, creates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean, se := p.share()
 	if want := ErlangB(slots, 45); math.Abs(mean-want) > 3*se || se > want/10 {
 		t.Errorf("%v ± %v, want %v", mean, se, want)
+	}
+	if p.se < se/3 || p.se > 3*se {
+		t.Errorf("twenty plays say ± %v, the parts of one ± %v", p.se, se)
 	}
 }
 

@@ -175,10 +175,10 @@ func target(load float64) float64 {
 
 func (r *Result) details(life, load float64) report.Table {
 	t := report.Table{
-		Columns: []string{"policy", "replicas", "refused", "excess", "±", "of pooled", "±", "over", "wrong", "denied", "questions"},
+		Columns: []string{"policy", "replicas", "refused", "excess", "±", "of pooled", "±", "over", "wrong", "unsaid", "denied", "questions"},
 		Ours:    Deltas,
 		Note: fmt.Sprintf("Of %s creates, after ten lives' worth that do not count. Excess is refused less Erlang-B; of pooled is refused less what one pool refused of the very same creates, "+
-			"where chance is nearly the same, so that it is the sharper figure; ± is one standard error, from twenty parts of the play. Over is what a host took beyond its slots. Wrong refusals had room at some host from when they came until they were answered; denied are questions that hosts answered no, and questions are those for each create.",
+			"where chance is nearly the same, so that it is the sharper figure; ± is one standard error, from twenty parts of the play and, for the excess, from twenty such plays of one pool; where nothing was refused, the true part is below 3 by the number of creates with 95 %%. Over is what a host took beyond its slots. Wrong refusals stood beside room that its host had said, or would have by our rule; unsaid beside room that was too fresh for it. Denied are questions that hosts answered no, and questions are those for each create.",
 			svg.Amount(float64(r.Requests))),
 	}
 	for i := range r.Rows {

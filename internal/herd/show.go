@@ -13,7 +13,7 @@ import (
 func (r *Result) Print(w io.Writer) error {
 	fmt.Fprintf(w, "%d hosts of %d slots, %d creates a row, seed %d\n\n", r.Hosts, r.Slots, r.Requests, r.Seed)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\treplicas\tlife\tload\trefused\tErlang-B\texcess\t± \tof pooled\t± \tover\twrong refusals\tdenied\tcalls a create\t")
+	fmt.Fprintln(t, "policy\treplicas\tlife\tload\trefused\tErlang-B\texcess\t± \tof pooled\t± \tover\twrong refusals\tunsaid\tdenied\tcalls a create\t")
 	for i := range r.Rows {
 		fmt.Fprintln(t, strings.Join(r.Rows[i].words(), "\t")+"\t")
 	}
@@ -56,7 +56,7 @@ func (row *Row) words() []string {
 	return []string{
 		row.Policy, fmt.Sprint(row.Replicas), fmt.Sprintf("%gs", row.LifeS), fmt.Sprintf("%g %%", 100*row.Load),
 		part(row.Refused), part(row.ErlangB), part(row.Excess), part(row.ExcessSE), part(row.Over), part(row.OverSE),
-		fmt.Sprint(row.OverAdmissions), fmt.Sprint(row.WrongRefusals), fmt.Sprint(row.Denied), fmt.Sprintf("%.3f", row.Calls),
+		fmt.Sprint(row.OverAdmissions), fmt.Sprint(row.WrongRefusals), fmt.Sprint(row.UnsaidRoom), fmt.Sprint(row.Denied), fmt.Sprintf("%.3f", row.Calls),
 	}
 }
 
@@ -89,7 +89,7 @@ func violated(over, wrong int) error {
 func (r *BurstResult) Print(w io.Writer) error {
 	fmt.Fprintf(w, "%d creates within %gs, %d hosts of %d slots, %d replicas, %d bursts from seed %d\n\n", r.Creates, r.WithinS, r.Hosts, r.Slots, r.Replicas, r.Bursts, r.Seed)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\trefused\twrong refusals\tover\tmax/mean\tat worst\ton a host\tcalls a create\t")
+	fmt.Fprintln(t, "policy\trefused\twrong refusals\tunsaid\tover\tmax/mean\tat worst\ton a host\tcalls a create\t")
 	for _, b := range r.all() {
 		fmt.Fprintln(t, strings.Join(b.words(), "\t")+"\t")
 	}
@@ -99,7 +99,7 @@ func (r *BurstResult) Print(w io.Writer) error {
 // words are a burst's, as a table has them.
 func (b *Burst) words() []string {
 	return []string{
-		b.Policy, part(b.Refused), fmt.Sprint(b.WrongRefusals), fmt.Sprint(b.OverAdmissions), fmt.Sprintf("%.3f", b.MaxOverMean),
+		b.Policy, part(b.Refused), fmt.Sprint(b.WrongRefusals), fmt.Sprint(b.UnsaidRoom), fmt.Sprint(b.OverAdmissions), fmt.Sprintf("%.3f", b.MaxOverMean),
 		fmt.Sprintf("%.3f", b.Worst), fmt.Sprintf("%d to %d", b.Fewest, b.Most), fmt.Sprintf("%.4f", b.Calls),
 	}
 }
