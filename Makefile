@@ -61,6 +61,10 @@ generate: ## Generate what follows from api/openapi.yaml and proto/
 pictures: ## Draw docs/pictures anew from what was measured (internal/pictures/data)
 	go test ./internal/pictures -run TestPicturesAreCurrent -update
 
+.PHONY: regimes
+regimes: build ## Play the ways to admit on the fitted model and write docs/regimes.html
+	bin/plimsoll sim regimes --report docs/regimes.html
+
 .PHONY: clean
 clean: ## Remove what was built
 	rm -rf bin dist

@@ -14,11 +14,13 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/cli"
+	"github.com/plimsoll-project/plimsoll/internal/report"
 )
 
 // Command is `plimsoll sim regimes`.
 func Command() *cobra.Command {
 	o := DefaultOptions()
+	var page string
 	c := &cobra.Command{
 		Use:   "regimes",
 		Short: "One fleet under each way to admit: density, kills, refusals and waiting",
@@ -33,11 +35,12 @@ The same creates at the same times, with the same lives, come to a fleet in virt
   hindsight  an oracle that has read every life to its end: about the most that fits
 
 each without and with a quota of so many sandboxes for each tenant; and, without, at loads of
-0.8, 0.9, 1.1 and 1.2 times as much. The hosts are the agent's own rules, the pick is the
+0.7, 0.8, 0.9 and 1.1 times as much. The hosts are the agent's own rules, the pick is the
 replica's, over one replica whose view is never late, so that only the arithmetic differs.
 A refused caller comes back as the SDK does, for as long as its patience lasts.
 
   per host       sandboxes on average, over the seconds in which somebody was refused or waited
+  in headroom    seconds in which a host had less left than is never promised
   wrongly        creates refused at first, though some host would have held them over their
                  whole life, within its memory less its headroom, beside what ran there
   against own    refused while a host's own newest word said that they fit: must be 0, or the
@@ -56,6 +59,7 @@ arrival_ms,batch,vcpu,configured_mib,lifetime_ms,censored for what is asked for.
 		Example: `  plimsoll sim regimes
   plimsoll sim regimes --load 100 --batched -o json
   plimsoll sim regimes --runs runs.csv --memory memory.csv --hosts 20
+  plimsoll sim regimes --report regimes.html
   plimsoll sim regimes --arrivals arrivals.csv --hosts 50 --host-mb 131072`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -77,10 +81,14 @@ arrival_ms,batch,vcpu,configured_mib,lifetime_ms,censored for what is asked for.
 			if err != nil {
 				return err
 			}
-			return errors.Join(cli.Show(c, r), r.Broken())
+			if err := report.Show(c, r, page); err != nil {
+				return err
+			}
+			return r.Broken()
 		},
 	}
 	o.flags(c)
+	report.Flag(c, &page)
 	return c
 }
 

@@ -252,7 +252,7 @@ func TestCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"committed", "essay", "learned", "hindsight", "at other loads", "1 hosts of 32768 MiB for 0.1 h, 140 sandboxes"} {
+	for _, want := range []string{"committed", "essay", "learned", "hindsight", "at other loads", "1 hosts of 32768 MiB for 0.1 h, 150 sandboxes"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
