@@ -57,7 +57,7 @@ The files are CSV with a header: run,lifetime_ms,peak_mib and run,t_ms,resident_
 the runs is learned from, the other played), and
 arrival_ms,batch,vcpu,configured_mib,lifetime_ms,censored for what is asked for.`,
 		Example: `  plimsoll sim regimes
-  plimsoll sim regimes --load 100 --batched -o json
+  plimsoll sim regimes --load 100 --batched --alike -o json
   plimsoll sim regimes --runs runs.csv --memory memory.csv --hosts 20
   plimsoll sim regimes --report regimes.html
   plimsoll sim regimes --arrivals arrivals.csv --hosts 50 --host-mb 131072`,
@@ -103,6 +103,7 @@ func (o *Options) flags(c *cobra.Command) {
 	f.Float64Var(&o.Hours, "hours", o.Hours, "how long is played; with --arrivals the whole file, unless it is said")
 	f.Float64Var(&o.Load, "load", o.Load, "sandboxes asked for per host, on average")
 	f.BoolVar(&o.Batched, "batched", false, "drawn in batches of one tenant's, as a public cloud has them; else singles")
+	f.BoolVar(&o.Alike, "alike", false, "sandboxes of one batch live the same run, and peak in the same second")
 	f.IntVar(&o.Tenants, "tenants", o.Tenants, "tenants, a few large and many small")
 	f.Int64Var(&o.Quota, "quota", 0, "sandboxes that a tenant may have at a time; 0: twice an even part of the load")
 	f.DurationVar(&o.Patience, "patience", o.Patience, "how long a refused caller comes back for")
@@ -140,6 +141,8 @@ func (o *Options) check(c *cobra.Command) error {
 		return fmt.Errorf("--quota %d: sandboxes of one tenant, at least 1; or 0 for twice an even part", o.Quota)
 	case o.Patience < time.Second || o.Patience > mostPatience:
 		return fmt.Errorf("--patience %v: from 1s to %v", o.Patience, mostPatience)
+	case o.Alike && !o.Batched && o.Arrivals == "":
+		return errors.New("--alike: singles are like nobody; give --batched or --arrivals with it")
 	case (o.Runs == "") != (o.Memory == ""):
 		return errors.New("--runs and --memory go together")
 	}

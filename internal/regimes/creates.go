@@ -103,7 +103,12 @@ func (in *input) drawn(o *Options, factor float64, r *rand.Rand) (all []create) 
 	}
 	rate := factor * o.Load * float64(o.Hosts) / meanLife(in.judged)
 	tenants := o.tenants()
+	same := map[int]int{} // batch -> the run of its first
 	for i, a := range draw(r, rate, o.span(), shape) {
+		if first, known := same[a.Batch]; known && o.Alike {
+			runs[i] = first
+		}
+		same[a.Batch] = runs[i]
 		all = append(all, create{at: a.At, cpu: a.CPUMilli, size: a.Configured, life: played.AsItWas(in.judged[runs[i]].Resident)})
 		tenants.name(&all[i], a.Batch)
 	}
@@ -127,6 +132,7 @@ func meanLife(runs []workload.Run) float64 {
 func (in *input) recorded(o *Options, factor float64, r *rand.Rand) (all []create) {
 	tenants, span := o.tenants(), o.span()
 	times := map[int]int{} // batch -> how often it comes
+	same := map[int]int{}  // batch -> the run of its first
 	for _, a := range in.arrivals {
 		if a.At >= span {
 			break
@@ -144,8 +150,13 @@ func (in *input) recorded(o *Options, factor float64, r *rand.Rand) (all []creat
 			life = max(life, span-a.At)
 		}
 		for range n {
+			run := r.IntN(len(in.judged))
+			if first, known := same[a.Batch]; known && o.Alike {
+				run = first
+			}
+			same[a.Batch] = run
 			c := create{at: a.At, cpu: a.CPUMilli, size: a.Configured, life: played.Life{
-				Resident: in.judged[r.IntN(len(in.judged))].Resident, Seconds: max(int((life+time.Second-1)/time.Second), 1),
+				Resident: in.judged[run].Resident, Seconds: max(int((life+time.Second-1)/time.Second), 1),
 				Size: a.Configured, Of: gate.FromMiB(o.ConfiguredMB),
 			}}
 			tenants.name(&c, a.Batch)

@@ -23,6 +23,7 @@ type Options struct {
 	Hours        float64 // 0: as long as the file of arrivals
 	Load         float64 // sandboxes that are asked for per host, on average, if all came
 	Batched      bool    // drawn in batches of one tenant's, else singles
+	Alike        bool    // those of a batch live the same run
 	Tenants      int
 	Quota        int64 // of each tenant, in sandboxes; 0: twice an even part
 	Patience     time.Duration
@@ -49,6 +50,7 @@ type Result struct {
 	Hours        float64  `json:"hours"`
 	Load         float64  `json:"load"` // sandboxes that would live per host, on average, if all came
 	Batched      bool     `json:"batched"`
+	Alike        bool     `json:"alike"`
 	Tenants      int      `json:"tenants"`
 	Quota        int64    `json:"quota"`
 	PatienceS    float64  `json:"patience_s"`
@@ -188,7 +190,7 @@ func (s *stage) result(rows, sensitivity []Row) *Result {
 	all := regimesAll()
 	r := &Result{
 		Source: s.in.source, Seed: s.Seed, Hosts: s.Hosts, HostMB: s.HostMB, ConfiguredMB: s.ConfiguredMB,
-		Hours: s.Hours, Load: round(s.load), Batched: s.Batched, Tenants: s.Tenants, Quota: s.limit,
+		Hours: s.Hours, Load: round(s.load), Batched: s.Batched, Alike: s.Alike, Tenants: s.Tenants, Quota: s.limit,
 		PatienceS: s.Patience.Seconds(), TrainRuns: len(s.in.train), PriorMB: reserve(all[0]), LearnedMB: reserve(all[3]),
 		Regimes: rows, Sensitivity: sensitivity,
 	}

@@ -221,6 +221,31 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// Those of a batch live lives of their own, or all the same one.
+func TestAlike(t *testing.T) {
+	o := small()
+	o.Batched = true
+	in, err := o.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	different := func() (n int) {
+		all := in.creates(&o, 1)
+		for i := 1; i < len(all); i++ {
+			if all[i].at == all[i-1].at && &all[i].life.Resident[0] != &all[i-1].life.Resident[0] {
+				n++
+			}
+		}
+		return n
+	}
+	if different() == 0 {
+		t.Error("those of a batch live the same life")
+	}
+	if o.Alike = true; different() != 0 {
+		t.Error("those of a batch do not live the same life")
+	}
+}
+
 // A play that is stopped ends with the context's error, and soon.
 func TestCanBeStopped(t *testing.T) {
 	o := DefaultOptions()
@@ -274,6 +299,7 @@ func TestMistakesOfTheCommand(t *testing.T) {
 		"--load 0":                            "--load 0: sandboxes per host",
 		"--tenants 0":                         "--tenants 0: from 1",
 		"--quota -1":                          "--quota -1",
+		"--alike":                             "--alike: singles are like nobody",
 		"--patience 1ms":                      "--patience 1ms: from 1s",
 		"--arrivals a.csv --load 3":           "--load with --arrivals: the file says",
 		"--arrivals a.csv --batched":          "--batched with --arrivals",

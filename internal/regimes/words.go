@@ -22,6 +22,11 @@ func (s *stage) assumed(r *Result) []string {
 		"Memory alone is in the way: no host fails, no boot fails, nothing else runs on the hosts.",
 		fmt.Sprintf("Which of %d tenants a batch is of is drawn: the k-th asks for a k-th of what the first does.", r.Tenants),
 	}
+	if s.Alike {
+		all = append(all, "Sandboxes of one batch live the same life, and peak in the same second if they started in the same.")
+	} else {
+		all = append(all, "Each sandbox lives a life of its own, those of one batch, too. Ones that peak together are harder on a host: --batched --alike plays them.")
+	}
 	if s.in.arrivals == nil {
 		return append(all, "What is asked for has the same mean rate throughout; a sandbox lives and holds what one of the runs did.")
 	}
