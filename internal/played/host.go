@@ -61,13 +61,13 @@ func (h *Host) Limits() []gate.Limit { return h.sample.Limits }
 func (h *Host) Leave(told func(*Sandbox)) error {
 	stay := h.Lives[:0]
 	for i := range h.Lives {
-		s := h.Lives[i]
-		if s.Age < s.Life.Seconds {
-			stay = append(stay, s)
+		if s := &h.Lives[i]; s.Age < s.Life.Seconds {
+			stay = append(stay, *s)
 			continue
 		}
-		told(&s)
-		if err := h.end(&s, host.Done{}); err != nil {
+		gone := h.Lives[i] // its place may be another's by now
+		told(&gone)
+		if err := h.end(&gone, host.Done{}); err != nil {
 			return err
 		}
 	}

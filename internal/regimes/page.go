@@ -40,11 +40,15 @@ func (f *Figures) ended() int64 { return f.Kills + f.Evicted }
 
 // Page is the result for whoever decides by it.
 func (r *Result) Page() *report.Page {
-	return &report.Page{
+	p := &report.Page{
 		Title: r.finding(), Lead: r.lead(), Figures: r.large(),
 		Sections: []report.Section{r.density(), r.losses(), r.refusalsSection(), r.quotas(), r.loads()},
 		Risks:    r.risks(), Assumed: r.Assumed,
 	}
+	if len(r.Together) > 0 {
+		p.Sections = append(p.Sections, r.together())
+	}
+	return p
 }
 
 func (r *Result) finding() string {
@@ -79,7 +83,7 @@ func (r *Result) large() []report.Figure {
 
 // against counts over all plays what must be 0.
 func (r *Result) against() (n int64) {
-	for _, rows := range [][]Row{r.Regimes, r.Sensitivity} {
+	for _, rows := range r.all() {
 		for i := range rows {
 			n += rows[i].AgainstOwnWord + rows[i].OverAdmissions
 		}
@@ -89,7 +93,7 @@ func (r *Result) against() (n int64) {
 
 // noes counts those that hosts gave, by their own arithmetic.
 func (r *Result) noes() (n int64) {
-	for _, rows := range [][]Row{r.Regimes, r.Sensitivity} {
+	for _, rows := range r.all() {
 		for i := range rows {
 			if f := &rows[i].Refusals; rows[i].Regime != Hindsight {
 				n += f.NoRoom + f.Pressure + f.StartsFull
@@ -229,5 +233,29 @@ func (r *Result) loads() report.Section {
 		Title:  "At other loads",
 		Text:   []string{fmt.Sprintf("The same fleet without quotas, asked for from %.4g to %.4g sandboxes per host: how much the answer hangs on how full it is.", from, to)},
 		Charts: []report.Chart{held, lost}, Tables: []report.Table{t},
+	}
+}
+
+func (r *Result) together() report.Section {
+	b := report.Bars{Title: "Killed or evicted, of the same creates", Unit: "sandboxes"}
+	t := report.Table{
+		Ours: Learned, Columns: []string{"regime", "quota", "per host", "killed by the kernel", "evicted by the host", "work lost", "most resident", "gave up", "refused by quota"},
+	}
+	for i := range r.Together {
+		row, word := &r.Together[i], "none"
+		name := row.Regime
+		if row.Quota {
+			word, name = count(r.Quota), name+", quota "+count(r.Quota)
+		}
+		b.Bars = append(b.Bars, report.Bar{Label: name, Value: float64(row.ended()), Color: colorOf(row.Regime)})
+		t.Rows = append(t.Rows, []string{row.Regime, word, many(row.PerHost), count(row.Kills), count(row.Evicted), hours(row.LostWork), count(row.MostResident) + " MiB", percent(part(row.GaveUp, row.Asked)), count(row.Refusals.Quota)})
+	}
+	return report.Section{
+		Title: "If sandboxes of a batch peak together",
+		Text: []string{
+			"Every way to admit more than is configured bets that not all peak at once. Here it is made to lose: sandboxes come in batches of one tenant's, some of them of hundreds, and all of a batch live the very same life, so that they peak in the same second. At most 8 of a tenant's that start within a minute are put on one host while others fit, which is all the fleet can do by placement.",
+			"A quota bounds how many of one tenant's there are, and so what it can do to the others.",
+		},
+		Charts: []report.Chart{b}, Tables: []report.Table{t},
 	}
 }

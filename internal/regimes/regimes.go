@@ -60,6 +60,7 @@ type Result struct {
 	Assumed      []string `json:"assumed"`
 	Regimes      []Row    `json:"regimes"`
 	Sensitivity  []Row    `json:"sensitivity"` // without quotas, at other loads
+	Together     []Row    `json:"together"`    // in batches that peak together
 }
 
 // Row is one regime.
@@ -119,11 +120,30 @@ func simulate(ctx context.Context, o Options, in input) (*Result, error) {
 			add(r, creates, 0, factor*s.load)
 		}
 	}
+	loads := len(rows)
+	if alike := s.together(); alike != nil {
+		for _, r := range regimesAll() {
+			if !r.oracle {
+				add(r, alike, 0, s.load)
+				add(r, alike, s.limit, s.load)
+			}
+		}
+	}
 	if err := s.side(ctx, plays, rows); err != nil {
 		return nil, err
 	}
-	exceed(rows)
-	return s.result(rows[:main], rows[main:]), nil
+	exceed(rows[:loads])
+	return s.result(rows[:main], rows[main:loads], rows[loads:]), nil
+}
+
+// together are creates in batches that peak together; nil, where that is what is played anyway.
+func (s *stage) together() []create {
+	if s.Alike {
+		return nil
+	}
+	o := s.Options
+	o.Alike, o.Batched = true, s.in.arrivals == nil
+	return s.in.creates(&o, 1)
 }
 
 func round(load float64) float64 { return math.Round(load*10) / 10 }
@@ -181,7 +201,7 @@ func exceed(rows []Row) {
 	}
 }
 
-func (s *stage) result(rows, sensitivity []Row) *Result {
+func (s *stage) result(rows, sensitivity, together []Row) *Result {
 	ask := gate.Ask{Memory: gate.FromMiB(s.ConfiguredMB)}
 	reserve := func(r regime) int64 {
 		ask.Rule = r.rule(s.in.train, ask.Memory)
@@ -192,15 +212,18 @@ func (s *stage) result(rows, sensitivity []Row) *Result {
 		Source: s.in.source, Seed: s.Seed, Hosts: s.Hosts, HostMB: s.HostMB, ConfiguredMB: s.ConfiguredMB,
 		Hours: s.Hours, Load: round(s.load), Batched: s.Batched, Alike: s.Alike, Tenants: s.Tenants, Quota: s.limit,
 		PatienceS: s.Patience.Seconds(), TrainRuns: len(s.in.train), PriorMB: reserve(all[0]), LearnedMB: reserve(all[3]),
-		Regimes: rows, Sensitivity: sensitivity,
+		Regimes: rows, Sensitivity: sensitivity, Together: together,
 	}
 	r.Assumed = s.assumed(r)
 	return r
 }
 
+// all are the rows of all plays.
+func (r *Result) all() [][]Row { return [][]Row{r.Regimes, r.Sensitivity, r.Together} }
+
 // Broken says what was seen that may never be, or nothing.
 func (r *Result) Broken() error {
-	for _, rows := range [][]Row{r.Regimes, r.Sensitivity} {
+	for _, rows := range r.all() {
 		for i := range rows {
 			if row := &rows[i]; row.OverAdmissions > 0 || row.AgainstOwnWord > 0 {
 				return &cli.Failure{

@@ -73,8 +73,8 @@ func TestFittedRegimes(t *testing.T) {
 		if err := r.Broken(); err != nil {
 			t.Error(err)
 		}
-		if len(r.Regimes) != 10 || len(r.Sensitivity) != 20 {
-			t.Fatalf("%d rows, %d at other loads", len(r.Regimes), len(r.Sensitivity))
+		if len(r.Regimes) != 10 || len(r.Sensitivity) != 20 || len(r.Together) != 8 {
+			t.Fatalf("%d rows, %d at other loads, %d together", len(r.Regimes), len(r.Sensitivity), len(r.Together))
 		}
 		committed, learned, hindsight := r.row(Committed, false), r.row(Learned, false), r.row(Hindsight, false)
 		if committed.MostPerHost != 7 || learned.PerHost < 10*committed.PerHost || hindsight.MostPerHost <= learned.MostPerHost {

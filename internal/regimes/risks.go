@@ -15,6 +15,9 @@ func (r *Result) risks() (all []string) {
 	if word := r.busier(); word != "" {
 		all = append(all, word)
 	}
+	if word := r.correlated(); word != "" {
+		all = append(all, word)
+	}
 	ours, quota := r.plain(Learned), find(r.Regimes, Learned, true, r.Load)
 	all = append(all,
 		fmt.Sprintf("What is learned does not see the future: of %s creates %s were refused at first though a host would have held them, and %s gave up. Whoever must not lose those needs more hosts, or patience for longer than %.4g s.",
@@ -79,4 +82,16 @@ func (r *Result) busier() string {
 		}
 	}
 	return ""
+}
+
+// correlated is what it costs if they peak together; "" where it was not played apart.
+func (r *Result) correlated() string {
+	if len(r.Together) == 0 {
+		return ""
+	}
+	lost := func(regime string, quota bool) string {
+		return count(find(r.Together, regime, quota, r.Load).ended())
+	}
+	return fmt.Sprintf("If whole batches peak in the same second, the bet is lost by any rule but committed: of %s creates %s were killed or evicted by what was learned, %s by the essay's rule, %s where nobody is refused; with a quota %s, %s and %s. A class of that kind is charged what is configured once it is called stateful; a quota bounds what one tenant of it can do.",
+		count(find(r.Together, Learned, false, r.Load).Asked), lost(Learned, false), lost(Essay, false), lost(None, false), lost(Learned, true), lost(Essay, true), lost(None, true))
 }

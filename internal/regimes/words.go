@@ -52,12 +52,24 @@ func (r *Result) Print(w io.Writer) error {
 	if err := told.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "\nat other loads, without quotas")
+	if err := rest(w, "at other loads, without quotas", r.Sensitivity, 0); err != nil || len(r.Together) == 0 {
+		return err
+	}
+	return rest(w, "in batches that peak together", r.Together, r.Quota)
+}
+
+// rest writes rows with what matters most of each.
+func rest(w io.Writer, title string, rows []Row, quota int64) error {
+	fmt.Fprintf(w, "\n%s\n", title)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "load\tregime\tper host\tkilled\tevicted\tover physical\trefused\tgave up\t")
-	for i := range r.Sensitivity {
-		s := &r.Sensitivity[i]
-		fmt.Fprintf(t, "%g\t%s\t%.1f\t%d\t%d\t%d s\t%s\t%s\t\n", s.Load, s.Regime, s.PerHost, s.Kills, s.Evicted, s.OverPhysical, percent(s.RefusedPart()), percent(part(s.GaveUp, s.Asked)))
+	fmt.Fprintln(t, "load\tregime\tquota\tper host\tkilled\tevicted\tlost work\tmost resident\trefused\tgave up\t")
+	for i := range rows {
+		r, word := &rows[i], "none"
+		if r.Quota {
+			word = fmt.Sprint(quota)
+		}
+		fmt.Fprintf(t, "%g\t%s\t%s\t%.1f\t%d\t%d\t%s\t%d MiB\t%s\t%s\t\n", r.Load, r.Regime, word, r.PerHost, r.Kills, r.Evicted,
+			hours(r.LostWork), r.MostResident, percent(r.RefusedPart()), percent(part(r.GaveUp, r.Asked)))
 	}
 	return t.Flush()
 }
