@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/plimsoll-project/plimsoll/internal/report/reporttest"
 )
 
 // command runs plimsoll sim density with these words.
@@ -82,6 +84,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, pages[0])
 		}
 	}
+	reporttest.InBrowser(t, pages[0])
 }
 
 // A play that holds against learning says so on top, and one that fits nobody has a page, too.
