@@ -21,7 +21,7 @@ func TestHostsPage(t *testing.T) {
 // it shows is the one that runs there.
 func TestWorkloadPage(t *testing.T) {
 	const page, script = "../../docs/your-own-workload.md", "testdata/session/workload.txtar"
-	checkPage(t, page, script, 7)
+	checkPage(t, page, script, 8)
 	shown := between(t, page, "```bash\n", "```\n")
 	if runs := between(t, script, "-- record.sh --\n", "-- bin/date --\n"); shown != runs {
 		t.Errorf("%s shows\n%s\nand what runs is\n%s", page, shown, runs)
