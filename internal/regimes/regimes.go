@@ -146,7 +146,7 @@ func (s *stage) together() []create {
 	return s.in.creates(&o, 1)
 }
 
-func round(load float64) float64 { return math.Round(load*10) / 10 }
+func round(load float64) float64 { return math.Round(load*1000) / 1000 }
 
 // loadOf is how many sandboxes would live per host, on average, if all came.
 func (s *stage) loadOf(creates []create) float64 {

@@ -68,7 +68,7 @@ func rest(w io.Writer, title string, rows []Row, quota int64) error {
 		if r.Quota {
 			word = fmt.Sprint(quota)
 		}
-		fmt.Fprintf(t, "%g\t%s\t%s\t%.1f\t%d\t%d\t%s\t%d MiB\t%s\t%s\t\n", r.Load, r.Regime, word, r.PerHost, r.Kills, r.Evicted,
+		fmt.Fprintf(t, "%.4g\t%s\t%s\t%.1f\t%d\t%d\t%s\t%d MiB\t%s\t%s\t\n", r.Load, r.Regime, word, r.PerHost, r.Kills, r.Evicted,
 			hours(r.LostWork), r.MostResident, percent(r.RefusedPart()), percent(part(r.GaveUp, r.Asked)))
 	}
 	return t.Flush()
