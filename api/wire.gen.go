@@ -629,8 +629,8 @@ type Admission struct {
 	// never in a log. Only in answers to POST, `attempt` and `heartbeat`.
 	Ticket string `json:"ticket,omitempty"`
 
-	// Waiting A place in the queue. Call `attempt` with the same key: with `wait_ms` at once, else after
-	// `poll_after_ms`.
+	// Waiting A place in the queue. Call `attempt` with the same key: with `wait_ms` after `poll_after_ms` or
+	// sooner, without it after `retry_after_ms`.
 	Waiting *Waiting `json:"waiting,omitempty"`
 
 	// WouldRefuse What enforce would have said to this very call; only with a fresh yes.
@@ -799,8 +799,8 @@ type BatchResult struct {
 	// Examples: 201
 	Status int64 `json:"status"`
 
-	// Waiting A place in the queue. Call `attempt` with the same key: with `wait_ms` at once, else after
-	// `poll_after_ms`.
+	// Waiting A place in the queue. Call `attempt` with the same key: with `wait_ms` after `poll_after_ms` or
+	// sooner, without it after `retry_after_ms`.
 	Waiting *Waiting `json:"waiting,omitempty"`
 }
 
@@ -2347,8 +2347,8 @@ type TicketRequest struct {
 // place.
 type WaitMode string
 
-// Waiting A place in the queue. Call `attempt` with the same key: with `wait_ms` at once, else after
-// `poll_after_ms`.
+// Waiting A place in the queue. Call `attempt` with the same key: with `wait_ms` after `poll_after_ms` or
+// sooner, without it after `retry_after_ms`.
 type Waiting struct {
 	// Cap Slots that the pool has; absent where it has no cap.
 	Cap *int64 `json:"cap,omitempty"`
@@ -2371,8 +2371,8 @@ type Waiting struct {
 	// Limit The tenant's quota, if that is waited for.
 	Limit *int64 `json:"limit,omitempty"`
 
-	// PollAfterMS When the next `attempt` is due so that the place counts as attended. Later is no loss of the
-	// place, only of the turn.
+	// PollAfterMS When to call `attempt` at the latest and hold on, so that the turn comes while it is held: shortly
+	// before it, and at once near the head. Later is no loss of the place, only of the turn.
 	PollAfterMS int64 `json:"poll_after_ms"`
 
 	// Pool The pool that is waited for.
@@ -2464,8 +2464,8 @@ type ProblemOther = Problem
 // ProblemUnauthenticated A no (RFC 9457) with the figures behind it.
 type ProblemUnauthenticated = Problem
 
-// StillWaiting A place in the queue. Call `attempt` with the same key: with `wait_ms` at once, else after
-// `poll_after_ms`.
+// StillWaiting A place in the queue. Call `attempt` with the same key: with `wait_ms` after `poll_after_ms` or
+// sooner, without it after `retry_after_ms`.
 type StillWaiting = Waiting
 
 // ListAdmissionsParams defines parameters for ListAdmissions.

@@ -120,6 +120,13 @@ func part(window time.Duration, rand uint64) time.Duration {
 // farthest is the longest hint that is told from another; all beyond are out of any patience.
 const farthest = 24 * time.Hour
 
+// Away is how long a waiter in a line stays away before it holds on for its turn, in a call that
+// is held for up to hold: until the server wants it back, but not into the last hold of its patience.
+// Its place is kept meanwhile.
+func Away(pollAfter, left, hold time.Duration) time.Duration {
+	return max(min(pollAfter, left-hold), 0)
+}
+
 // Hint is how long the server asked to wait: retry_after_ms, else Retry-After in seconds, else as
 // a date judged by now. A hint in the past, or one that cannot be read, is none.
 func Hint(o Outcome, now time.Time) (time.Duration, bool) {

@@ -189,3 +189,14 @@ func TestTriesDoNotCrowdAtTheEndOfPatience(t *testing.T) {
 		}
 	}
 }
+
+func TestAway(t *testing.T) {
+	for _, tc := range []struct{ pollAfter, left, want int64 }{
+		{45, 180, 45}, {90, 100, 70}, {0, 180, 0}, {45, 20, 0}, {-5, 180, 0}, {45, 30, 0},
+	} {
+		s := time.Second
+		if got := backoff.Away(time.Duration(tc.pollAfter)*s, time.Duration(tc.left)*s, 30*s); got != time.Duration(tc.want)*s {
+			t.Errorf("%+v: away for %v", tc, got)
+		}
+	}
+}

@@ -275,6 +275,42 @@ func TestTheQueueIsWaitedInByLongPolls(t *testing.T) {
 	})
 }
 
+// Who is far back leaves its place alone until the server wants it back, so that a minute in the line
+// costs two calls; but not into its last hold, and not where the turn may come at any moment,
+// or somebody watches.
+func TestWhoIsFarBackStaysAway(t *testing.T) {
+	far := func(lacks api.WaitingFor) answer {
+		w := queued(600, 0)
+		body := w.body.(api.Waiting)
+		body.PollAfterMS, body.WaitingFor = 45_000, lacks
+		w.body = body
+		return w
+	}
+	watch := func(api.Waiting) {}
+	for name, tc := range map[string]struct {
+		lacks api.WaitingFor
+		o     client.Options
+		want  time.Duration
+	}{
+		"for a slot":           {api.WaitingForSlot, client.Options{Wait: 3 * time.Minute}, 45 * time.Second},
+		"with little patience": {api.WaitingForSlot, client.Options{Wait: 50 * time.Second}, 20 * time.Second},
+		"with less":            {api.WaitingForSlot, client.Options{Wait: 20 * time.Second}, 0},
+		"for a host":           {api.WaitingForHost, client.Options{Wait: 3 * time.Minute}, 0},
+		"for quota":            {api.WaitingForQuota, client.Options{Wait: 3 * time.Minute}, 0},
+		"watched":              {api.WaitingForSlot, client.Options{Wait: 3 * time.Minute, Progress: watch}, 0},
+	} {
+		virtual(t, func(t *testing.T, ctx context.Context) {
+			c, s := talk(t, far(tc.lacks), yes(200))
+			if _, err := c.Admit(ctx, request, tc.o); err != nil {
+				t.Fatal(err)
+			}
+			if away := s.seen[1].at.Sub(s.seen[0].at); away != tc.want {
+				t.Errorf("%s: away for %v, want %v", name, away, tc.want)
+			}
+		})
+	}
+}
+
 func TestAKeptPlaceIsNoRefusal(t *testing.T) {
 	virtual(t, func(t *testing.T, ctx context.Context) {
 		c, _ := talk(t, queued(3, 0), queued(3, 10*time.Second))

@@ -11,7 +11,8 @@ import (
 )
 
 // wait takes note of a place in the queue. early says that the server gave a long poll back
-// long before its time, as one does that stops: then the next is not asked at once.
+// long before its time, as one does that stops: then the next is not asked at once. Else the
+// server said how far off the turn is.
 func (s *seeker) wait(ctx context.Context, w api.Waiting, early bool) error {
 	s.request = nil
 	if s.o.Progress != nil {
@@ -22,13 +23,23 @@ func (s *seeker) wait(ctx context.Context, w api.Waiting, early bool) error {
 	}
 	if !early {
 		s.pacer = s.pace(earlyPolls)
-		return nil
+		return s.sleep(ctx, s.away(&w), &StillWaiting{w})
 	}
 	in, what := s.pacer.Next(time.Now(), backoff.Outcome{}, s.c.random())
 	if what != backoff.Retry {
 		return &StillWaiting{w}
 	}
 	return s.sleep(ctx, in, &StillWaiting{w})
+}
+
+// away is how long a waiter leaves its place alone: until shortly before its turn, and not at
+// all where somebody watches. What a quota or a host frees nobody has measured, and memory is
+// set aside only for who is there.
+func (s *seeker) away(w *api.Waiting) time.Duration {
+	if s.o.Progress != nil || w.WaitingFor != api.WaitingForSlot {
+		return 0
+	}
+	return backoff.Away(time.Duration(w.PollAfterMS)*time.Millisecond, time.Until(s.deadline), pollQuiet)
 }
 
 // earlyPolls stays below the time in which a waiter that went away still counts as on time.

@@ -12,8 +12,8 @@
 // begins at 40 ÷ 10 = 4 s and lasts 0.1 s; it is told a moment from 4.05 to 4.1 s. The next
 // caller is told one from 4.15 to 4.2 s: one hint for all would bring the herd back as one wave.
 //
-// Functions and keys may be used from any goroutine; Estimator and Book have one owner each and
-// are not safe for concurrent use.
+// Functions and keys may be used from any goroutine; Estimator, Book and Desk have one owner each
+// and are not safe for concurrent use.
 package hint
 
 import (
@@ -32,6 +32,15 @@ type Bounds struct {
 // DefaultBounds are half a second to a minute, two seconds an ask where nothing is known.
 func DefaultBounds() Bounds {
 	return Bounds{Min: 500 * time.Millisecond, Max: time.Minute, Unknown: 2 * time.Second}
+}
+
+// LineBounds are those of who holds a place in a line: up to ten minutes, since its turn follows
+// from the places before its own. A shorter bound would call it long before that, again and again.
+// A place by the book is a guess: many who were refused never come back.
+func LineBounds() Bounds {
+	b := DefaultBounds()
+	b.Max = 10 * time.Minute
+	return b
 }
 
 // Place is where a caller stands, in the units of the rate.
@@ -96,9 +105,22 @@ func mulDiv(a, b, c time.Duration) time.Duration {
 
 // PollAfter is when a waiter should call attempt, which is then held for up to longPoll: so that
 // the middle of the hold is the appointment, and at once where the hold reaches that far.
-func PollAfter(appointment, longPoll time.Duration) time.Duration {
-	return max(appointment-longPoll/2, 0)
+//
+// Who is away hears of nothing, and its slot may stay free meanwhile. So it is back early by two
+// standard deviations of when that many slots are freed at random, which is 2/√position of
+// the wait, and by a quarter of it in any case, for the rate may rise. The first few stay.
+// Nobody is away for more than two minutes.
+func PollAfter(position int64, appointment, longPoll time.Duration) time.Duration {
+	quarters := time.Duration(0)
+	for _, least := range [...]int64{8, 16, 64} {
+		if position >= least {
+			quarters++
+		}
+	}
+	return max(min(appointment-longPoll/2, appointment/4*quarters, longestAway), 0)
 }
+
+const longestAway = 2 * time.Minute
 
 // Seconds is a wait in whole seconds, rounded up and at least one: the Retry-After header.
 func Seconds(d time.Duration) int64 { return max(ceil(d, time.Second), 1) }
@@ -136,4 +158,36 @@ func (k *Book) Place(now time.Duration, own int64, r Rate) Place {
 	p := Place{Ahead: int64(k.ahead / 1000), Own: own}
 	k.ahead = min(k.ahead+uint64(own)*1000, uint64(maxAhead)*1000)
 	return p
+}
+
+// Desk makes the appointments for what one pool frees. Not safe for concurrent use.
+type Desk struct {
+	freed  *Estimator
+	looked time.Duration // when it last heard what was freed
+	book   Book
+}
+
+// NewDesk opens a desk, which measures from now on.
+func NewDesk(now time.Duration) *Desk {
+	d := &Desk{freed: NewEstimator(DefaultHalfLife), looked: now}
+	d.freed.Observe(now, 0)
+	return d
+}
+
+// Freed counts slots that were freed by now; call it with none where nothing was.
+func (d *Desk) Freed(now time.Duration, slots int64) {
+	d.freed.Observe(now, slots)
+	d.looked = max(d.looked, now)
+}
+
+// Turn is in how long a caller's turn comes: from its position in the line, where 1 is next, or,
+// where it holds none (zero), from a place behind those who were refused before it.
+func (d *Desk) Turn(now time.Duration, position int64, rand uint64) time.Duration {
+	// What was freed since it last heard is not known: to take that for nothing would have the rate
+	// fall by a tenth within five seconds.
+	rate, _ := d.freed.Rate(d.looked)
+	if position == 0 {
+		return Appointment(d.book.Place(now, 1, rate), rate, DefaultBounds(), rand)
+	}
+	return Appointment(InQueue(position), rate, LineBounds(), rand)
 }

@@ -115,9 +115,68 @@ func TestRounding(t *testing.T) {
 			t.Errorf("%v: %d s, %d ms", tc.d, hint.Seconds(tc.d), hint.Millis(tc.d))
 		}
 	}
-	for appointment, want := range map[time.Duration]time.Duration{0: 0, 15: 0, 40: 25} {
-		if got := hint.PollAfter(appointment*time.Second, 30*time.Second); got != want*time.Second {
-			t.Errorf("%d s: poll after %v", appointment, got)
+}
+
+// Who is far back in the line comes for the hold in which its turn is; who is near the head, where
+// chance may bring it at any moment, stays.
+func TestPollAfter(t *testing.T) {
+	for _, tc := range []struct{ position, appointment, want int64 }{
+		{1000, 0, 0},
+		{1000, 15, 0},
+		{1000, 40, 25},
+		{1000, 120, 90},
+		{1, 120, 0},
+		{7, 120, 0},
+		{8, 120, 30},
+		{16, 120, 60},
+		{63, 40, 20},
+		{64, 40, 25},
+		{64, 120, 90},
+		{1000, 160, 120},
+		{1000, 600, 120},
+	} {
+		if got := hint.PollAfter(tc.position, time.Duration(tc.appointment)*time.Second, 30*time.Second); got != time.Duration(tc.want)*time.Second {
+			t.Errorf("%+v: poll after %v", tc, got)
+		}
+	}
+}
+
+// Who asks just before the next look at what was freed is told the same as who asked just after the
+// last one: nobody knows yet that nothing was freed meanwhile.
+func TestNothingHeardIsNotNothingFreed(t *testing.T) {
+	d := hint.NewDesk(0)
+	for s := 5; s <= 100; s += 5 {
+		d.Freed(time.Duration(s)*time.Second, 50)
+	}
+	if soon, late := d.Turn(100*time.Second, 600, 0), d.Turn(104900*time.Millisecond, 600, 0); soon != late {
+		t.Errorf("%v just after a look, %v before the next", soon, late)
+	}
+	d.Freed(130*time.Second, 0)
+	if told := d.Turn(130*time.Second, 600, 0); told < 100*time.Second {
+		t.Errorf("%v after half a minute of nothing", told)
+	}
+}
+
+// A place in the line is told its turn as it is for up to five minutes, within a fifth of it up
+// to eight, and nobody more than ten minutes; without a place, nobody more than one.
+func TestDesk(t *testing.T) {
+	d := hint.NewDesk(0)
+	for s := range 100 {
+		d.Freed(time.Duration(s)*time.Second, 10)
+	}
+	now := 100 * time.Second
+	for position := int64(20); position <= 4800; position += 20 {
+		told, turn := d.Turn(now, position, 1<<63), time.Duration(position)*100*time.Millisecond
+		if told < turn*8/10 || told > turn*11/10 {
+			t.Errorf("position %d: %v for %v", position, told, turn)
+		}
+	}
+	if told := d.Turn(now, 1<<40, 0); told < 599*time.Second || told > 10*time.Minute {
+		t.Errorf("at the end of the world: %v", told)
+	}
+	for range 10_000 {
+		if told := d.Turn(now, 0, 0); told > time.Minute {
+			t.Fatalf("without a place: %v", told)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/hint"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/pool"
@@ -112,7 +113,8 @@ func (c call) waiting(a admission.Answer) api.Waiting {
 		w.Use, w.Limit = &s.QuotaUse, &s.QuotaLimit
 	}
 	h := c.appoint(a.Row.Key, c.turn(a.Row.Pool, w.Position))
-	w.RetryAfterMS, w.PollAfterMS, w.Receipt = h.retry.Milliseconds(), h.poll.Milliseconds(), h.receipt
+	w.RetryAfterMS, w.Receipt = h.retry.Milliseconds(), h.receipt
+	w.PollAfterMS = hint.PollAfter(w.Position, h.retry, LongestPoll).Milliseconds()
 	return w
 }
 

@@ -75,7 +75,7 @@ type Gateway struct {
 	table *table.Table         // picks; charged by unanswered reserves
 	hosts map[string]*attached // host id -> its agent and last word
 	keys  map[string]ticket.AudienceKeys
-	rates map[string]*rate // pool -> slots freed
+	desks map[string]*hint.Desk // pool -> who makes its appointments
 	known known
 
 	lore atomic.Pointer[lore] // what is known of templates; nil before it was read
@@ -109,7 +109,7 @@ func New(o Options) (*Gateway, error) {
 		stopping: make(chan struct{}),
 		table:    table.New(o.Table),
 		hosts:    map[string]*attached{},
-		rates:    map[string]*rate{},
+		desks:    map[string]*hint.Desk{},
 		looks:    make(chan struct{}, 1),
 		known:    known{hosts: map[string]registry.Host{}, why: map[string]string{}},
 	}

@@ -10,21 +10,14 @@ import (
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
-// rate is how fast one pool frees slots, and where callers without a place stand.
-type rate struct {
-	slots *hint.Estimator
-	book  hint.Book
-}
-
-// rateOf returns a pool's rate; g.mu must be held.
-func (g *Gateway) rateOf(name string) *rate {
-	r := g.rates[name]
-	if r == nil {
-		r = &rate{slots: hint.NewEstimator(hint.DefaultHalfLife)}
-		r.slots.Observe(g.Now(), 0)
-		g.rates[name] = r
+// deskOf returns who makes a pool's appointments; g.mu must be held.
+func (g *Gateway) deskOf(name string) *hint.Desk {
+	d := g.desks[name]
+	if d == nil {
+		d = hint.NewDesk(g.Now())
+		g.desks[name] = d
 	}
-	return r
+	return d
 }
 
 // watchFreed takes the slots that pools freed since it was last asked, whichever replica
@@ -39,7 +32,7 @@ func (g *Gateway) watchFreed(ctx context.Context, before map[string]int64) map[s
 	defer g.mu.Unlock()
 	for name, n := range totals {
 		if before != nil {
-			g.rateOf(name).slots.Observe(g.Now(), n-before[name])
+			g.deskOf(name).Freed(g.Now(), n-before[name])
 		}
 	}
 	return totals
@@ -53,7 +46,6 @@ func (g *Gateway) later() time.Duration {
 // appointment is when a caller should come back.
 type appointment struct {
 	retry   time.Duration
-	poll    time.Duration
 	receipt string
 }
 
@@ -70,21 +62,16 @@ func (c call) comeBack(a admission.Answer) time.Duration {
 // none, from a place behind those refused before it.
 func (c call) turn(poolName string, position int64) time.Duration {
 	g := c.gateway
+	rand := g.Rand()
 	g.mu.Lock()
-	r := g.rateOf(poolName)
-	slots, _ := r.slots.Rate(g.Now())
-	place := hint.InQueue(position)
-	if position == 0 {
-		place = r.book.Place(g.Now(), 1, slots)
-	}
-	g.mu.Unlock()
-	return hint.Appointment(place, slots, hint.DefaultBounds(), g.Rand())
+	defer g.mu.Unlock()
+	return g.deskOf(poolName).Turn(g.Now(), position, rand)
 }
 
 // appoint makes an appointment for one caller, and writes it on its receipt.
 func (c call) appoint(key string, retry time.Duration) appointment {
 	g := c.gateway
-	a := appointment{retry: retry, poll: hint.PollAfter(retry, LongestPoll)}
+	a := appointment{retry: retry}
 	now := g.storeNow().Wall()
 	held := c.held(key).Again(now, now.Add(retry))
 	text, err := g.receipts.Load().AppendMint(nil, held, c.who.Name, key)

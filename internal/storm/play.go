@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/plimsoll-project/plimsoll/backoff"
 	"github.com/plimsoll-project/plimsoll/hint"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
@@ -239,13 +240,14 @@ func (c *caller) refused() {
 // queued holds on by long polls until its patience ends, as the SDK does.
 func (c *caller) queued(got pool.Claimed) {
 	c.waits()
-	c.hear(c.play.service.retryAfter(got.Standing.Position))
+	told := c.hear(c.play.service.retryAfter(got.Standing.Position))
 	if c.left() <= 0 {
 		c.givesUp()
 		return
 	}
 	place := got.Row.Place
-	c.world.after(0, func() {
+	away := backoff.Away(hint.PollAfter(got.Standing.Position, told, longestPoll), c.left(), longestPoll)
+	c.world.after(away, func() {
 		c.call()
 		c.play.service.attempt(c, place, min(longestPoll, c.left()), c.answered)
 	})

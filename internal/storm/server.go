@@ -13,19 +13,13 @@ import (
 type service struct {
 	world    *world
 	store    *pool.Model
-	replicas []*replica
-	polls    []*poll // held, by place
+	desks    []*hint.Desk // of each replica: what it measured, and whom it refused
+	polls    []*poll      // held, by place
 	cap      int64
 	patience time.Duration // how long a place in the line lasts
 	busy     int64
 	freed    int64  // when the replicas last looked
 	before   func() // is called before a slot is taken or given back
-}
-
-// replica is what each has of its own: what it measured, and whom it refused.
-type replica struct {
-	slots *hint.Estimator
-	book  hint.Book
 }
 
 const poolName, consumer = "one", "caller"
@@ -49,9 +43,7 @@ func newService(w *world, o *Options) *service {
 		DefaultQuota: pool.Unlimited,
 	})
 	for range o.Replicas {
-		r := &replica{slots: hint.NewEstimator(hint.DefaultHalfLife)}
-		r.slots.Observe(s.clock(), 0)
-		s.replicas = append(s.replicas, r)
+		s.desks = append(s.desks, hint.NewDesk(s.clock()))
 	}
 	return s
 }
@@ -62,8 +54,8 @@ func (s *service) clock() time.Duration { return s.world.now + time.Hour }
 // look has the replicas count what was freed since they looked, as they do with every pulse.
 func (s *service) look() {
 	total := s.store.Freed()[poolName]
-	for _, r := range s.replicas {
-		r.slots.Observe(s.clock(), total-s.freed)
+	for _, d := range s.desks {
+		d.Freed(s.clock(), total-s.freed)
 	}
 	s.freed = total
 }
@@ -176,11 +168,6 @@ func (s *service) attend(p *poll) {
 
 // retryAfter is when a caller should come back, as control tells it.
 func (s *service) retryAfter(position int64) time.Duration {
-	r := s.replicas[s.world.rand.IntN(len(s.replicas))]
-	rate, _ := r.slots.Rate(s.clock())
-	place := hint.InQueue(position)
-	if position == 0 {
-		place = r.book.Place(s.clock(), 1, rate)
-	}
-	return hint.Appointment(place, rate, hint.DefaultBounds(), s.world.rand.Uint64())
+	d := s.desks[s.world.rand.IntN(len(s.desks))]
+	return d.Turn(s.clock(), position, s.world.rand.Uint64())
 }

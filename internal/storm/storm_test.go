@@ -49,6 +49,24 @@ func playSmall(t *testing.T, change func(*Options)) map[string]Client {
 	return all
 }
 
+// Targets.md row 12, as plimsoll sim storm prints it, and with several replicas too.
+func TestRow12(t *testing.T) {
+	for _, replicas := range []int{1, 4} {
+		o := DefaultOptions()
+		o.Plays, o.Jobs, o.Replicas = 1, 1, replicas
+		k := kinds(&o)
+		ours := k[len(k)-1]
+		h, err := play(t.Context(), &o, ours, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := sum(ours, []*history{h})
+		if c.Client != sdkName || c.Waiters < 1500 || c.Attempts > 2.2 || c.GaveUp > 0.001 || c.Recovery > 30 || c.Within20 < 0.8 {
+			t.Errorf("%d replicas: %+v", replicas, c)
+		}
+	}
+}
+
 // Every kind meets the same callers; who asks each second costs a call a second, and a place in
 // the line loses no slot for a moment.
 func TestWhatEachKindCosts(t *testing.T) {
