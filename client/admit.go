@@ -22,7 +22,7 @@ type Options struct {
 	// the queue behind, and the error is a StillWaiting.
 	Wait time.Duration
 	// Progress hears of the place in the queue, each time that the server tells it. With it
-	// the server is asked every 5 s, without it every 30 s.
+	// the server is asked every 5 s; without it, shortly before the turn that it tells.
 	Progress func(api.Waiting)
 	// Retry hears why the client is about to ask again, and when: a refusal, or an
 	// Unreachable. It is not called for waits in the queue.

@@ -13,6 +13,6 @@ func assumed(o *Options) []string {
 		"fixed: asks every second. exponential: waits 0.25 s, doubled up to 8 s, without jitter. Neither heeds what it is told.",
 		fmt.Sprintf("essay_sdk: the essay's create_with_backoff as it is, which sleeps exactly Retry-After, in whole seconds rounded up; with its own deadline of %.0f s, and with that of the others.", essayPatience.Seconds()),
 		"retry_after: comes back to the millisecond when it was told to, without jitter, and gives up where that is beyond its patience.",
-		"sdk: ours in queue mode. A call is one attempt, a long poll of up to 30 s too; refused a place, it goes by package backoff.",
+		"sdk: ours in queue mode, as it waits where nobody watches: it comes back at poll_after_ms and holds on for up to 30 s, as often as needed. A call is one attempt, a long poll too; refused a place, it goes by package backoff.",
 	}
 }
