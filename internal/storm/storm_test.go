@@ -95,7 +95,7 @@ func TestPatienceEnds(t *testing.T) {
 
 // A storm that fits into what is free is no storm: nobody waits.
 func TestNoStorm(t *testing.T) {
-	for name, c := range playSmall(t, func(o *Options) { o.Cap, o.Load = 100, 0.3 }) {
+	for name, c := range playSmall(t, func(o *Options) { o.Cap, o.Load = 300, 0.3 }) {
 		if c.Callers == 0 || c.Waiters != 0 || c.Attempts != 0 || c.Recovery != 0 {
 			t.Errorf("%s: %+v", name, c)
 		}
