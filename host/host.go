@@ -192,6 +192,9 @@ type Host struct {
 	publishedAt Instant
 	held        Holding // after the last step
 	untold      bool    // it changed since it was published, though it may be as it was again
+	// strayed says that the verdict has moved since it was published, though it may be as it was
+	// again: whoever asked meanwhile would take a host for full that has room.
+	strayed bool
 
 	fx     Effects // reused by each Step
 	lapsed []ledger.Entry
@@ -358,7 +361,7 @@ func (h *Host) Due() Instant {
 		due = min(due, h.rampDue())
 	}
 	switch {
-	case h.moved():
+	case h.strayed:
 		due = min(due, h.publishedAt+coalesce)
 	case h.untold:
 		due = min(due, h.publishedAt+tellHolding)

@@ -209,3 +209,35 @@ func TestGrowthSurvivesLimitsThatBindByTurns(t *testing.T) {
 		t.Errorf("growth %s, intake %s, want 1000 MiB and pressure", v.Reading.Growth, v.Verdict.Intake)
 	}
 }
+
+// Whoever asked between two words, and was told less than the last one said, hears when it is as
+// it was again: its host would be full to it for a second, and what it refuses for that is wrong.
+func TestRoomThatWasTakenAndGivenBackIsTold(t *testing.T) {
+	r := newRig(t, config())
+	r.step(machine(8192, 0))
+	r.now += time.Second
+	r.reserve("before", 1, ask(4096))
+	word := r.voiced.Admittable
+	if r.told != r.now || r.said.Admittable != word {
+		t.Fatalf("told at %v, and it is %v", r.told, r.now)
+	}
+
+	r.now += 5 * time.Millisecond
+	if a := r.reserve("a", 1, ask(4096)); a.Denial != "" || a.Verdict.Admittable >= word {
+		t.Fatalf("%+v", a)
+	}
+	r.now += 5 * time.Millisecond
+	if a := r.step(host.Release{ID: "a", Gen: 1}).Answer; a.Verdict.Admittable != word {
+		t.Fatalf("%+v", a)
+	}
+	if due := r.h.Due(); due > r.told+20*time.Millisecond {
+		t.Fatalf("the next word is due %v after the last", due-r.told)
+	}
+	r.now = r.told + 20*time.Millisecond
+	if fx := r.step(host.Tick{}); !fx.Publish || fx.Answer.Verdict.Admittable != word {
+		t.Errorf("what was told in between stands: %+v", fx)
+	}
+	if due := r.h.Due(); due < r.told+time.Second {
+		t.Errorf("there is no more to say, and a word is due %v after the last", due-r.told)
+	}
+}

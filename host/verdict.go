@@ -179,11 +179,12 @@ func (h *Host) publish() {
 	if v.Holding != h.held {
 		h.held, h.untold = v.Holding, true // whoever was answered meanwhile knows some other
 	}
+	h.strayed = h.strayed || h.moved()
 	age := h.now - h.publishedAt
-	if age < heartbeat && (age < coalesce || !h.moved()) && (age < tellHolding || !h.untold) {
+	if age < heartbeat && (age < coalesce || !h.strayed) && (age < tellHolding || !h.untold) {
 		return
 	}
-	h.published, h.publishedAt, h.untold = v, h.now, false
+	h.published, h.publishedAt, h.untold, h.strayed = v, h.now, false, false
 	h.fx.Publish = true
 }
 
