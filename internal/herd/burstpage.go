@@ -10,9 +10,9 @@ import (
 // Page is the result for whoever decides by it.
 func (r *BurstResult) Page() *report.Page {
 	return &report.Page{
-		Title: "A burst that comes to many replicas at once",
-		Lead: fmt.Sprintf("%s creates come within %g s to %d replicas over %s hosts. Ours fills the fullest host to %.2f times the mean one in the median of %d bursts and %.2f in the worst, asks %.3f hosts for each create, and takes nothing that does not fit.",
-			svg.Amount(float64(r.Creates)), r.WithinS, r.Replicas, svg.Amount(float64(r.Hosts)), r.MaxOverMean, r.Bursts, r.Worst, r.Calls),
+		Title: fmt.Sprintf("A burst to %d replicas at once: the fullest host has %.2f times the mean one", r.Replicas, r.MaxOverMean),
+		Lead: fmt.Sprintf("%s creates come within %g s to %d replicas over %s hosts. Ours fills the fullest host to %.2f times the mean one in the median of %d bursts and %.2f in the worst, asks %.3f hosts for each create, and took %d that did not fit.",
+			svg.Amount(float64(r.Creates)), r.WithinS, r.Replicas, svg.Amount(float64(r.Hosts)), r.MaxOverMean, r.Bursts, r.Worst, r.Calls, r.OverAdmissions),
 		Figures: []report.Figure{
 			{Value: fmt.Sprintf("%.2f", r.MaxOverMean), Label: "the fullest host by the mean one", Note: fmt.Sprintf("in the worst burst %.2f", r.Worst), Color: report.Orange},
 			{Value: fmt.Sprintf("%.3f", r.Calls), Label: "questions to hosts for each create"},

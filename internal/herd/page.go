@@ -27,7 +27,7 @@ func how() []string {
 // Page is the result for whoever decides by it.
 func (r *Result) Page() *report.Page {
 	p := &report.Page{
-		Title:   "What it costs that many replicas decide",
+		Title:   r.finding(),
 		Lead:    r.lead(),
 		Figures: r.large(),
 		Sections: []report.Section{{
@@ -69,6 +69,29 @@ func beyond(rows []*Row) (least, most float64) {
 	return least, most
 }
 
+// finding is the title: what ours costs, beside the dearest other way.
+func (r *Result) finding() string {
+	words := "What it costs that many replicas decide"
+	if ours := r.of(Deltas); len(ours) > 0 {
+		_, most := beyond(ours)
+		words += fmt.Sprintf(": ours refuses %s beyond one pool", share(max(most, 0)))
+	}
+	if rows := r.of(Heartbeats); len(rows) > 0 {
+		_, most := beyond(rows)
+		words += fmt.Sprintf(", reports alone up to %s", share(max(most, 0)))
+	}
+	return words
+}
+
+// between is from the least to the most that is refused.
+func between(least, most float64) string {
+	least, most = max(least, 0), max(most, 0)
+	if share(least) == share(most) {
+		return share(most)
+	}
+	return share(least) + " to " + share(most)
+}
+
 func (r *Result) lead() string {
 	var said []string
 	if ours := r.of(Deltas); len(ours) > 0 {
@@ -76,16 +99,16 @@ func (r *Result) lead() string {
 		said = append(said, fmt.Sprintf("With %s replicas ours refuses at most %s of all creates beyond what one pool of all slots would.", numbers(r.Rows), share(max(most, 0))))
 	}
 	for _, peer := range []struct{ policy, words string }{
-		{Heartbeats, "Reports every 10 s cost %s to %s"},
-		{SharedLedger, "with one ledger for all replicas %s to %s"},
-		{BestOf3, "the best of three at random %s to %s, and up to %.2f questions to hosts for each create"},
+		{Heartbeats, "Reports every 10 s cost %s"},
+		{SharedLedger, "with one ledger for all replicas %s"},
+		{BestOf3, "the best of three at random %s, and up to %.2f questions to hosts for each create"},
 	} {
 		rows := r.of(peer.policy)
 		if len(rows) == 0 {
 			continue
 		}
 		least, most := beyond(rows)
-		args := []any{share(max(least, 0)), share(max(most, 0))}
+		args := []any{between(least, most)}
 		if peer.policy == BestOf3 {
 			args = append(args, mostCalls(rows))
 		}
@@ -176,7 +199,7 @@ func target(load float64) float64 {
 func (r *Result) details(life, load float64) report.Table {
 	t := report.Table{
 		Columns: []string{"policy", "replicas", "refused", "excess", "±", "of pooled", "±", "over", "wrong", "unsaid", "denied", "questions"},
-		Ours:    Deltas,
+		Ours:    Deltas, Title: "Every row of this traffic", Fold: true,
 		Note: fmt.Sprintf("Of %s creates, after ten lives' worth that do not count. Excess is refused less Erlang-B; of pooled is refused less what one pool refused of the very same creates, "+
 			"where chance is nearly the same, so that it is the sharper figure; ± is one standard error, from twenty parts of the play and, for the excess, from twenty such plays of one pool; where nothing was refused, the true part is below 3 by the number of creates with 95 %%. Over is what a host took beyond its slots. Wrong refusals stood beside room that its host had said, or would have by our rule; unsaid beside room that was too fresh for it. Denied are questions that hosts answered no, and questions are those for each create.",
 			svg.Amount(float64(r.Requests))),

@@ -212,7 +212,7 @@ func (r *Result) at(regime string) (rows []*Row) {
 func (r *Result) loads() report.Section {
 	held := report.Lines{Title: "Sandboxes on a host, by how many are asked for", X: report.Axis{Name: "asked for per host, if all came"}, Y: report.Axis{Name: "sandboxes on a host"}}
 	lost := report.Lines{Title: "Never came, or ended before their time", X: held.X, Y: report.Axis{Name: "% of what was asked for"}}
-	t := report.Table{Ours: Learned, Columns: []string{"regime", "asked for per host", "per host", "refused", "gave up", "killed by the kernel", "evicted", "most resident"}}
+	t := report.Table{Title: "Every way to admit at every load", Fold: true, Ours: Learned, Columns: []string{"regime", "asked for per host", "per host", "refused", "gave up", "killed by the kernel", "evicted", "most resident"}}
 	for _, name := range order {
 		h, l := report.Series{Name: name, Color: colorOf(name)}, report.Series{Name: name, Color: colorOf(name)}
 		for _, row := range r.at(name) {

@@ -57,6 +57,7 @@ type Table struct {
 	Rows    [][]string // as many cells each as there are columns
 	Note    string
 	Ours    string // rows whose first cell is this one are set off; may be empty
+	Fold    bool   // long, and shown under its title when asked for
 }
 
 // Color is one of the look's; empty is grey for a bar, and for a series the next that is free.
@@ -102,6 +103,7 @@ func (p *Page) Write(w io.Writer) error {
 			return draw(c, drawn)
 		},
 		"words": kept,
+		"dense": func(t Table) bool { return len(t.Columns) >= denseFrom },
 		"left":  func(column int) bool { return column == 0 },
 	}).Parse(pageHTML)
 	if err != nil {
@@ -117,8 +119,11 @@ func (p *Page) Write(w io.Writer) error {
 
 var unit = regexp.MustCompile(`(\d) (%|(?:s|ms|h|MiB|GiB)\b)`)
 
-// kept has no line break between a figure and its unit.
+// kept is words in which no line breaks between a figure and its unit.
 func kept(words string) string { return unit.ReplaceAllString(words, "$1\u00a0$2") }
+
+// denseFrom is from how many columns on a table is set in less room.
+const denseFrom = 8
 
 // drawing is a chart as the page has it.
 type drawing struct {
@@ -155,6 +160,9 @@ func (p *Page) check() error {
 }
 
 func (t Table) check() error {
+	if t.Fold && t.Title == "" {
+		return fmt.Errorf("one that is folded has no title to be asked for by")
+	}
 	for i, row := range t.Rows {
 		if len(row) != len(t.Columns) {
 			return fmt.Errorf("row %d has %d cells, and there are %d columns", i+1, len(row), len(t.Columns))

@@ -25,7 +25,7 @@ func sample() *Page {
 		Risks:   []string{"A guess that is <too low> stops a sandbox."},
 		Sections: []Section{{
 			Title: "By <policy>",
-			Text:  []string{"One <b>paragraph</b>."}, Points: []string{"A <point>."},
+			Text:  []string{"One <b>paragraph</b>."}, Points: []string{"A <point> within 3 s."},
 			Charts: []Chart{
 				Bars{"Sandboxes <on> a host", "a host", "the <mean>", []Bar{{Label: "committed <i>", Value: 7}, {"learned", 115.9, "115.9 & more", Orange}}, &Mark{120, "<ceiling>"}},
 				Lines{"Refused <over> replicas", "on the lower edge: <none>", Axis{Name: "replicas <n>", Log: true}, Axis{Name: "part <refused>", Log: true}, []Series{
@@ -33,7 +33,7 @@ func sample() *Page {
 					{"deltas", Orange, []float64{1, 2, 4}, []float64{0, 1e-6, 1e-6}},
 				}, []Mark{{2, "<two>"}}, []Mark{{1e-5, "<limit>"}}},
 			},
-			Tables:  []Table{{"Each <one>", []string{"policy", "per <host>"}, [][]string{{"learned", "<116>"}}, "a <note>", "learned"}},
+			Tables:  []Table{{"Each <one>", []string{"policy", "per <host>"}, [][]string{{"learned", "<116>"}}, "a <note>", "learned", true}},
 			Command: "plimsoll sim <x>",
 		}},
 	}
@@ -64,6 +64,13 @@ func TestPageEscapes(t *testing.T) {
 	}
 }
 
+// No line breaks between a figure and its unit.
+func TestPageKeepsTogether(t *testing.T) {
+	if page := written(t, sample()); !strings.Contains(page, "within 3\u00a0s.") {
+		t.Error("a figure may be broken off its unit")
+	}
+}
+
 // A page asks for nothing else and runs nothing.
 func TestPageStandsAlone(t *testing.T) {
 	page := written(t, sample())
@@ -87,7 +94,7 @@ func TestChartsSayWhatTheyShow(t *testing.T) {
 		ids[m[1]] = true
 	}
 	pictures := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1)
-	if len(pictures) != 4 || strings.Count(page, "<details>") != 2 {
+	if len(pictures) != 4 || strings.Count(page, "<details>") != 2 || strings.Count(page, `<details class="fold"><summary>Each &lt;one&gt;</summary>`) != 1 {
 		t.Fatalf("two charts have %d pictures and %d tables", len(pictures), strings.Count(page, "<details>"))
 	}
 	for _, p := range pictures {
@@ -121,6 +128,7 @@ func TestPageThatCannotBeShown(t *testing.T) {
 		`the bar "b" has the value -1`:                               {Charts: []Chart{Bars{Bars: []Bar{{Label: "b", Value: -1}}}}},
 		`a table of "T": row 1 has 1 cells, and there are 2 columns`: {Title: "T", Tables: []Table{{Columns: []string{"a", "b"}, Rows: [][]string{{"1"}}}}},
 		`the chart "none" has no series`:                             {Charts: []Chart{Lines{Title: "none"}}},
+		"one that is folded has no title":                            {Tables: []Table{{Fold: true}}},
 	} {
 		err := (&Page{Title: "P", Sections: []Section{s}}).Write(io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -84,11 +84,19 @@ func (r ruler) ticks(s svg.Scale) (out []tick) {
 	for _, v := range r.places(s) {
 		out = append(out, tick{v, number(v)})
 	}
-	if r.zero && r.From == 0 && r.To == 0 {
+	if r.zero || r.Log && r.from < s.From {
 		out = slices.DeleteFunc(out, func(t tick) bool { return t.at <= s.From*(1+1e-9) })
-		out = slices.Insert(out, 0, tick{s.From, "0"})
+		out = slices.Insert(out, 0, tick{s.From, r.edge(s)})
 	}
 	return out
+}
+
+// edge is what is written where an axis in powers begins, and what is less lies, too.
+func (r ruler) edge(s svg.Scale) string {
+	if r.From == 0 && r.To == 0 {
+		return "0"
+	}
+	return "≤ " + number(s.From)
 }
 
 func (r ruler) places(s svg.Scale) []float64 {

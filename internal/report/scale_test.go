@@ -39,6 +39,8 @@ func TestTicks(t *testing.T) {
 		{"powers", Axis{Log: true}, 1, []float64{.002, 3}, "0.01 0.1 1"},
 		{"powers of one value", Axis{Log: true}, 1, []float64{.002}, "0.001 0.01"},
 		{"0 among powers", Axis{Log: true}, 1, []float64{0, 2e-6, .1}, "0 10⁻⁶ 10⁻⁵ 10⁻⁴ 0.001 0.01 0.1"},
+		{"0 below its own powers", Axis{Log: true, From: 1e-6, To: 1e-3}, 1, []float64{0, 1e-4}, "≤ 10⁻⁶ 10⁻⁵ 10⁻⁴ 0.001"},
+		{"less than its own powers", Axis{Log: true, From: 1e-6, To: 1e-3}, 1, []float64{1e-8, 1e-4}, "≤ 10⁻⁶ 10⁻⁵ 10⁻⁴ 0.001"},
 		{"only 0", Axis{Log: true}, 1, []float64{0}, "0 1 10"},
 		{"powers, the values", Axis{Log: true}, .25, []float64{1, 2, 4, 8, 16}, "1 2 4 8 16"},
 		{"its own", Axis{Ticks: []float64{1, 9}}, 1, seconds, "1 9"},
