@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/plimsoll-project/plimsoll/internal/report/reporttest"
 )
 
 // run runs a command with these words, with -o as plimsoll has it.
@@ -48,8 +50,12 @@ func TestCommands(t *testing.T) {
 				t.Errorf("%q is not in\n%s", want, out)
 			}
 		}
-		if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), "deltas") {
+		html, err := os.ReadFile(page)
+		if err != nil || !strings.Contains(string(html), "deltas") {
 			t.Errorf("%v: %.200s", err, html)
+		}
+		if !strings.Contains(c.words, "json") {
+			reporttest.InBrowser(t, string(html))
 		}
 	}
 }

@@ -63,13 +63,13 @@ func TestErlangB(t *testing.T) {
 
 // One pool refuses what the formula says, within three standard errors.
 func TestPooledIsErlangB(t *testing.T) {
-	const slots, creates = 50, 400_000
+	const slots, creates = 50, 50_000
 	p, err := playPool(context.Background(), traffic{rate: 45, life: time.Second, seed: 3}, slots, 1000, creates)
 	if err != nil {
 		t.Fatal(err)
 	}
 	mean, se := p.share()
-	if want := ErlangB(slots, 45); math.Abs(mean-want) > 3*se || se > want/10 {
+	if want := ErlangB(slots, 45); math.Abs(mean-want) > 3*se || se > want/5 {
 		t.Errorf("%v ± %v, want %v", mean, se, want)
 	}
 	if p.se < se/3 || p.se > 3*se {
@@ -79,8 +79,8 @@ func TestPooledIsErlangB(t *testing.T) {
 
 func small() Options {
 	return Options{
-		Hosts: 20, Slots: 10, Replicas: []int{1, 4, 16}, Lives: []time.Duration{10 * time.Second}, Loads: []float64{0.8, 0.95},
-		Policies: Policies(), Requests: 20_000, Seed: 1, Jobs: 2,
+		Hosts: 20, Slots: 10, Replicas: []int{1, 16}, Lives: []time.Duration{10 * time.Second}, Loads: []float64{0.8, 0.95},
+		Policies: Policies(), Requests: 10_000, Seed: 1, Jobs: 2,
 	}
 }
 
@@ -98,7 +98,7 @@ func simulated(t *testing.T, o Options) *Result {
 // a fifth of everything at the least.
 func TestHerd(t *testing.T) {
 	r := simulated(t, small())
-	if len(r.Rows) != 4*3*2 {
+	if len(r.Rows) != 4*2*2 {
 		t.Fatalf("%d rows", len(r.Rows))
 	}
 	for _, row := range r.Rows {
