@@ -135,5 +135,5 @@ func quantile(sorted []time.Duration, q float64) float64 {
 		return 0
 	}
 	at := min(int(q*float64(len(sorted))), len(sorted)-1)
-	return sorted[at].Round(time.Millisecond).Seconds()
+	return float64(sorted[at].Round(time.Millisecond).Milliseconds()) / 1000
 }

@@ -123,16 +123,15 @@ func simulate(ctx context.Context, o Options, in input) (*Result, error) {
 	loads := len(rows)
 	if alike := s.together(); alike != nil {
 		for _, r := range regimesAll() {
-			if !r.oracle {
-				add(r, alike, 0, s.load)
-				add(r, alike, s.limit, s.load)
-			}
+			add(r, alike, 0, s.load)
+			add(r, alike, s.limit, s.load)
 		}
 	}
 	if err := s.side(ctx, plays, rows); err != nil {
 		return nil, err
 	}
 	exceed(rows[:loads])
+	exceed(rows[loads:])
 	return s.result(rows[:main], rows[main:loads], rows[loads:]), nil
 }
 

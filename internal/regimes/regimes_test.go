@@ -17,7 +17,7 @@ import (
 // small is a fleet that is soon full.
 func small() Options {
 	o := DefaultOptions()
-	o.Hosts, o.Hours, o.Tenants, o.Jobs = 2, 0.4, 5, 2
+	o.Hosts, o.Hours, o.Tenants, o.Jobs = 2, 0.3, 5, 2
 	return o
 }
 
@@ -73,7 +73,7 @@ func TestFittedRegimes(t *testing.T) {
 		if err := r.Broken(); err != nil {
 			t.Error(err)
 		}
-		if len(r.Regimes) != 10 || len(r.Sensitivity) != 20 || len(r.Together) != 8 {
+		if len(r.Regimes) != 10 || len(r.Sensitivity) != 20 || len(r.Together) != 10 {
 			t.Fatalf("%d rows, %d at other loads, %d together", len(r.Regimes), len(r.Sensitivity), len(r.Together))
 		}
 		committed, learned, hindsight := r.row(Committed, false), r.row(Learned, false), r.row(Hindsight, false)

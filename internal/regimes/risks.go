@@ -92,6 +92,6 @@ func (r *Result) correlated() string {
 	lost := func(regime string, quota bool) string {
 		return count(find(r.Together, regime, quota, r.Load).ended())
 	}
-	return fmt.Sprintf("If whole batches peak in the same second, the bet is lost by any rule but committed: of %s creates %s were killed or evicted by what was learned, %s by the essay's rule, %s where nobody is refused; with a quota %s, %s and %s. A class of that kind is charged what is configured once it is called stateful; a quota bounds what one tenant of it can do.",
+	return fmt.Sprintf("If whole batches peak in the same second, a bet on what is not touched can be lost whoever makes it: of %s creates that were played so %s were killed or evicted by what was learned, %s by the essay's rule, %s where nobody is refused; with a quota %s, %s and %s. A class of that kind is charged what is configured once it is called stateful; a quota bounds what one tenant of it can do.",
 		count(find(r.Together, Learned, false, r.Load).Asked), lost(Learned, false), lost(Essay, false), lost(None, false), lost(Learned, true), lost(Essay, true), lost(None, true))
 }
