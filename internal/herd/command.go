@@ -82,8 +82,10 @@ func BurstCommand() *cobra.Command {
 
 The views of the replicas agree and are a little old, so that all would run to the same few
 hosts. max/mean is the sandboxes of the fullest host by those of the mean one, in the median
-burst and in the worst; calls are questions to hosts that a create took. deltas is ours; deltas_without_a_share is ours without a share of the
-hosts that each replica takes first; the others are as plimsoll sim herd has them.
+burst and in the worst; calls are questions to hosts that a create took.
+
+deltas is ours; deltas_without_a_share is ours without a share of the hosts that each replica
+takes first; the others are as plimsoll sim herd has them.
 
 ` + plainly(burstAssumed()),
 		Example: `  plimsoll sim burst

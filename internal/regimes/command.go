@@ -35,9 +35,10 @@ The same creates at the same times, with the same lives, come to a fleet in virt
   hindsight  an oracle that has read every life to its end: about the most that fits
 
 each without and with a quota of so many sandboxes for each tenant; and, without, at loads of
-0.7, 0.8, 0.9 and 1.1 times as much; and in batches that peak together. The hosts are the agent's own rules, the pick is the
-replica's, over one replica whose view is never late, so that only the arithmetic differs.
-A refused caller comes back as the SDK does, for as long as its patience lasts.
+0.7, 0.8, 0.9 and 1.1 times as much; and in batches that peak together. The hosts are the
+agent's own rules, the pick is the replica's, over one replica whose view is never late, so
+that only the arithmetic differs. A refused caller comes back as the SDK does, for as long as
+its patience lasts.
 
   per host       sandboxes on average, over the seconds in which somebody was refused or waited
   in headroom    seconds in which a host had less left than is never promised

@@ -158,10 +158,7 @@ func (r *Result) refusalsSection() report.Section {
 	}
 	for _, name := range order {
 		row := r.plain(name)
-		p50, p99 := "", ""
-		if row.Waited > 0 {
-			p50, p99 = seconds(row.P50), seconds(row.P99)
-		}
+		p50, p99 := row.waits()
 		t.Rows = append(t.Rows, []string{name, percent(row.RefusedPart()), percent(row.Excess), percent(part(row.WrongRefusals, row.Asked)), count(row.AgainstOwnWord), percent(part(row.GaveUp, row.Asked)), p50, p99})
 		reasons.Rows = append(reasons.Rows, []string{name, count(row.Refusals.NoRoom), count(row.Refusals.Pressure), count(row.Refusals.StartsFull)})
 	}
@@ -231,7 +228,7 @@ func (r *Result) loads() report.Section {
 	lost.X.Ticks = held.X.Ticks
 	return report.Section{
 		Title:  "At other loads",
-		Text:   []string{fmt.Sprintf("The same fleet without quotas, asked for from %.4g to %.4g sandboxes per host: how much the answer hangs on how full it is.", from, to)},
+		Text:   []string{fmt.Sprintf("The same fleet without quotas, asked for from %.4g to %.4g sandboxes per host: how much the answer hangs on how full it is. Who refuses now and then is counted in those seconds alone, and may so be above what is asked for on average.", from, to)},
 		Charts: []report.Chart{held, lost}, Tables: []report.Table{t},
 	}
 }

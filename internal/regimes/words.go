@@ -81,9 +81,18 @@ func (r *Row) print(held, told io.Writer, quota int64) {
 	}
 	fmt.Fprintf(held, "%s\t%s\t%.1f\t%d\t%d\t%d\t%s\t%d s\t%d s\t%d s\t%d MiB\t%s\t\n",
 		name, word, r.PerHost, r.MostPerHost, r.Kills, r.Evicted, hours(r.LostWork), r.OverPhysical, r.InHeadroom, r.Shut, r.MostResident, percent(r.LargestTenant))
+	p50, p99 := r.waits()
 	fmt.Fprintf(told, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\t%s\t\n",
 		name, word, percent(r.RefusedPart()), percent(r.Excess), percent(part(r.WrongRefusals, r.Asked)), r.AgainstOwnWord,
-		percent(part(r.GaveUp, r.Asked)), r.OverQuota, seconds(r.P50), seconds(r.P99))
+		percent(part(r.GaveUp, r.Asked)), r.OverQuota, p50, p99)
+}
+
+// waits are how long those took who were refused first: of nobody nothing is said.
+func (r *Row) waits() (p50, p99 string) {
+	if r.Waited == 0 {
+		return "-", "-"
+	}
+	return seconds(r.P50), seconds(r.P99)
 }
 
 func percent(p float64) string { return fmt.Sprintf("%.1f %%", 100*p) }

@@ -55,17 +55,16 @@ type Paged interface {
 	Page() *Page
 }
 
-// Show prints a result in the form that -o asks for, and writes its page where one is wanted. The
-// page is told which command wrote it.
+// Show prints a result in the form that -o asks for, and then writes its page where one is wanted,
+// so that what was played is not lost with it. The page is told which command wrote it.
 func Show(c *cobra.Command, r Paged, to string) error {
-	if to != "" {
-		p := r.Page()
-		p.Command = CommandOf(c)
-		if err := WriteFile(to, p); err != nil {
-			return err
-		}
+	err := cli.Show(c, r)
+	if err != nil || to == "" {
+		return err
 	}
-	return cli.Show(c, r)
+	p := r.Page()
+	p.Command = CommandOf(c)
+	return WriteFile(to, p)
 }
 
 // WriteFile writes the page whole or not at all.

@@ -148,6 +148,17 @@ type result struct{}
 func (result) Print(w io.Writer) error { _, err := io.WriteString(w, "table\n"); return err }
 func (result) Page() *Page             { return sample() }
 
+// What was played is shown, though its page could not be written after all.
+func TestReportThatIsLost(t *testing.T) {
+	c := &cobra.Command{Use: "play"}
+	var out bytes.Buffer
+	c.SetOut(&out)
+	file := filepath.Join(t.TempDir(), "gone", "out.html")
+	if err := Show(c, result{}, file); err == nil || !strings.Contains(err.Error(), "write the report to "+file) || out.String() != "table\n" {
+		t.Errorf("%v, and %q is shown", err, out.String())
+	}
+}
+
 func run(words ...string) (string, error) {
 	var to string
 	c := &cobra.Command{Use: "play", SilenceUsage: true, SilenceErrors: true}

@@ -31,17 +31,23 @@ func violated(replay string) error {
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sim",
-		Short: "Play the real code in virtual time, under every fault",
-		Long: `Play the real code in virtual time, under every fault.
+		Short: "Play the real code in virtual time: under every fault, and beside other ways to admit",
+		Long: `Play the real code in virtual time: under every fault, and beside other ways to admit.
 
-One seed is one history, on every machine: replicas, agents, a store and callers, with
+Does it hold? faults, replay and scenario play replicas, agents, a store and callers, with
 lost and late frames, kills, pauses, partitions and failing writes. The invariants of
 ARCHITECTURE.md are checked as it happens; exit status 1 says that one did not hold.
 
-density plays a host alone, full of sandboxes, and counts how many each policy holds.
-regimes plays a fleet under each way to admit, and counts kills, refusals and waiting.
-herd and burst play many replicas over one fleet, and count what that costs.
-storm plays callers who ask for more than is freed, and counts what each kind of client costs.`,
+What is it worth? Each of these plays ours beside others, on a fitted model or on files of
+your own, and writes its result as a page with --report out.html:
+
+  density  a host alone that is always full: how many sandboxes each policy holds
+  regimes  a fleet under each way to admit: kills, refusals and waiting
+  herd     many replicas over one fleet, and what it costs that they do not know of each other
+  burst    many creates within a second, over many replicas
+  storm    callers who ask for more than is freed, and what each kind of client costs
+
+The same seed gives the same answer, on every machine.`,
 		Example: `  plimsoll sim faults --seeds 1000
   plimsoll sim faults --seeds 200 --hosts 100 --replicas 4 -o json
   plimsoll sim replay 42
