@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"slices"
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/backoff"
@@ -37,7 +38,7 @@ const essayPatience = 90 * time.Second
 
 func kinds(o *Options) []kind {
 	essay := func(*caller) patient { return &essaySDK{} }
-	return []kind{
+	all := []kind{
 		{fixedName, pool.Refuse, o.Deadline, false, func(*caller) patient { return fixed{} }},
 		{exponentialName, pool.Refuse, o.Deadline, false, func(*caller) patient { return &exponential{} }},
 		{essayName, pool.Refuse, essayPatience, true, essay},
@@ -45,6 +46,10 @@ func kinds(o *Options) []kind {
 		{retryAfterName, pool.Refuse, o.Deadline, true, func(*caller) patient { return obedient{} }},
 		{sdkName, pool.Queue, o.Deadline, true, func(c *caller) patient { return newSDK(c) }},
 	}
+	if o.Deadline == essayPatience {
+		all = slices.Delete(all, 2, 3) // the essay's twice
+	}
+	return all
 }
 
 // fixed asks every second.

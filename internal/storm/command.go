@@ -13,11 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll-project/plimsoll/internal/cli"
+	"github.com/plimsoll-project/plimsoll/internal/report"
 )
 
 // Command is `plimsoll sim storm`.
 func Command() *cobra.Command {
-	o := DefaultOptions()
+	o, to := DefaultOptions(), ""
 	c := &cobra.Command{
 		Use:   "storm",
 		Short: "What each kind of client costs and gets when far more is asked for than is freed",
@@ -39,12 +40,13 @@ ones. A call is one attempt, however long it is held. A waiter is a caller whose
 was no yes. recovery is from when the backlog could first be empty, had each slot been
 taken in the instant in which it was freed, to when nobody waits; below zero where some
 gave up. Hints are right within a fifth of the time that it then took. idle is slots ×
-seconds that were free while somebody waited.
+seconds that were free while somebody waited, in one storm.
 
 The same seed gives the same answer. What is assumed is in the JSON and on the page.`,
 		Example: `  plimsoll sim storm
   plimsoll sim storm --cap 50 --life 5m --load 2 --storm 10m --deadline 30m
-  plimsoll sim storm --replicas 4 -o json`,
+  plimsoll sim storm --replicas 4 -o json
+  plimsoll sim storm --report storm.html`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -58,7 +60,7 @@ The same seed gives the same answer. What is assumed is in the JSON and on the p
 			if err != nil {
 				return err
 			}
-			return cli.Show(c, r)
+			return report.Show(c, r, to)
 		},
 	}
 	f := c.Flags()
@@ -71,6 +73,7 @@ The same seed gives the same answer. What is assumed is in the JSON and on the p
 	f.IntVar(&o.Plays, "plays", o.Plays, "storms for each kind of client")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "what the draws follow from")
 	f.IntVar(&o.Jobs, "jobs", runtime.NumCPU(), "storms played at a time")
+	report.Flag(c, &to)
 	return c
 }
 

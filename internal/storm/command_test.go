@@ -2,8 +2,12 @@ package storm
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll-project/plimsoll/internal/report/reporttest"
 )
 
 // command runs plimsoll sim storm with these words.
@@ -43,6 +47,36 @@ func TestOneSeedOneResult(t *testing.T) {
 	}
 }
 
+// The same result is the same page; it is told what wrote it, fits a browser's window, and a storm
+// in which nobody waits has one, too.
+func TestPage(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, words ...string) string {
+		file := filepath.Join(dir, name)
+		if _, err := command(append(words, "--report", file)...); err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(page)
+	}
+	page := write("a.html", append(small, "--jobs", "1")...)
+	if again := write("b.html", append(small, "--jobs", "4")...); again != page {
+		t.Error("the same play, and another page")
+	}
+	for _, want := range []string{"storm --cap 20 --plays 2", essayName + ", 90 s", "Who waits", "Gaps between callers"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not on the page", want)
+		}
+	}
+	reporttest.InBrowser(t, page)
+	if calm := write("c.html", "--cap", "1", "--life", "1h", "--storm", "1s", "--plays", "1"); !strings.Contains(calm, "nobody had to wait") {
+		t.Error(calm)
+	}
+}
+
 func TestHelpHasExamples(t *testing.T) {
 	out, err := command("--help")
 	if err != nil || !strings.Contains(out, "--replicas 4 -o json") {
@@ -63,6 +97,7 @@ func TestMistakesOfTheCommand(t *testing.T) {
 		"--plays 0":                       "--plays 0",
 		"--jobs 0":                        "--jobs 0",
 		"--cap 10000 --life 1s --load 10": "callers in a storm, and at most",
+		"--report /nowhere/a.html":        "--report /nowhere/a.html",
 		"storm":                           "unknown command",
 	} {
 		if _, err := command(strings.Fields(words)...); err == nil || !strings.Contains(err.Error(), want) {

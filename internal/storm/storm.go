@@ -43,6 +43,7 @@ type Result struct {
 	FreedPerS   float64  `json:"freed_per_s"` // by a full pool
 	Load        float64  `json:"load"`
 	StormS      float64  `json:"storm_s"`
+	DeadlineS   float64  `json:"deadline_s"`
 	Replicas    int      `json:"replicas"`
 	EmptyAfterS float64  `json:"backlog_could_be_empty_s"` // after the storm began; the latest of all plays
 	Clients     []Client `json:"clients"`
@@ -100,7 +101,7 @@ func Simulate(ctx context.Context, o Options) (*Result, error) {
 func (o *Options) result(kinds []kind, played []*history) *Result {
 	r := &Result{
 		Seed: o.Seed, Plays: o.Plays, Cap: o.Cap, LifeS: o.Life.Seconds(), FreedPerS: o.Rate(), Load: o.Load,
-		StormS: o.Storm.Seconds(), Replicas: o.Replicas, Assumed: assumed(o),
+		StormS: o.Storm.Seconds(), DeadlineS: o.Deadline.Seconds(), Replicas: o.Replicas, Assumed: assumed(o),
 	}
 	for i, k := range kinds {
 		of := played[i*o.Plays : (i+1)*o.Plays]
