@@ -191,3 +191,15 @@ func (d *Desk) Turn(now time.Duration, position int64, rand uint64) time.Duratio
 	}
 	return Appointment(InQueue(position), rate, LineBounds(), rand)
 }
+
+// enough events are a rate that is off by a quarter at most, as a rule.
+const enough = 16
+
+// PollAfter is PollAfter of a turn that was just told, where enough was seen for that: nobody is
+// sent away on a guess.
+func (d *Desk) PollAfter(position int64, turn, longPoll time.Duration) time.Duration {
+	if d.freed.Events() < enough {
+		return 0
+	}
+	return PollAfter(position, turn, longPoll)
+}

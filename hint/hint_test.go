@@ -141,6 +141,29 @@ func TestPollAfter(t *testing.T) {
 	}
 }
 
+// Nobody is sent away before enough was freed to say how fast it is, nor when that was long ago.
+func TestNobodyIsSentAwayOnAGuess(t *testing.T) {
+	d := hint.NewDesk(0)
+	away := func(now time.Duration) time.Duration {
+		return d.PollAfter(200, d.Turn(now, 200, 0), 30*time.Second)
+	}
+	if got := away(0); got != 0 {
+		t.Errorf("nothing was freed yet: away for %v", got)
+	}
+	d.Freed(5*time.Second, 15)
+	if got := away(5 * time.Second); got != 0 {
+		t.Errorf("15 were freed: away for %v", got)
+	}
+	d.Freed(10*time.Second, 15)
+	if got := away(10 * time.Second); got < 30*time.Second || got > 90*time.Second {
+		t.Errorf("30 were freed in 10 s: away for %v", got)
+	}
+	d.Freed(100*time.Second, 0)
+	if got := away(100 * time.Second); got != 0 {
+		t.Errorf("nothing was freed for long: away for %v", got)
+	}
+}
+
 // Who asks just before the next look at what was freed is told the same as who asked just after the
 // last one: nobody knows yet that nothing was freed meanwhile.
 func TestNothingHeardIsNotNothingFreed(t *testing.T) {

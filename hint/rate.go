@@ -79,6 +79,9 @@ func (e *Estimator) Rate(now time.Duration) (Rate, bool) {
 	return Rate(r), r > 0
 }
 
+// Events is how many events the rate rests on; the older one is, the less it counts.
+func (e *Estimator) Events() int64 { return int64(e.sum >> fraction) }
+
 func (e *Estimator) advance(now time.Duration) {
 	if !e.started {
 		e.started, e.at = true, now

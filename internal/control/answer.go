@@ -10,7 +10,6 @@ import (
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/api"
 	"github.com/plimsoll-project/plimsoll/gate"
-	"github.com/plimsoll-project/plimsoll/hint"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/pool"
@@ -114,7 +113,7 @@ func (c call) waiting(a admission.Answer) api.Waiting {
 	}
 	h := c.appoint(a.Row.Key, c.turn(a.Row.Pool, w.Position))
 	w.RetryAfterMS, w.Receipt = h.retry.Milliseconds(), h.receipt
-	w.PollAfterMS = hint.PollAfter(w.Position, h.retry, LongestPoll).Milliseconds()
+	w.PollAfterMS = g.pollAfter(a.Row.Pool, w.Position, h.retry).Milliseconds()
 	return w
 }
 

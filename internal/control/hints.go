@@ -68,6 +68,13 @@ func (c call) turn(poolName string, position int64) time.Duration {
 	return g.deskOf(poolName).Turn(g.Now(), position, rand)
 }
 
+// pollAfter is when a waiter who was just told its turn should be back for it.
+func (g *Gateway) pollAfter(poolName string, position int64, turn time.Duration) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.deskOf(poolName).PollAfter(position, turn, LongestPoll)
+}
+
 // appoint makes an appointment for one caller, and writes it on its receipt.
 func (c call) appoint(key string, retry time.Duration) appointment {
 	g := c.gateway

@@ -229,7 +229,8 @@ func (c *caller) hear(in time.Duration) time.Duration {
 
 func (c *caller) refused() {
 	c.waits()
-	in, ok := c.patient.again(c, c.hear(c.play.service.retryAfter(0)))
+	turn, _ := c.play.service.told(0)
+	in, ok := c.patient.again(c, c.hear(turn))
 	if !ok {
 		c.givesUp()
 		return
@@ -240,13 +241,14 @@ func (c *caller) refused() {
 // queued holds on by long polls until its patience ends, as the SDK does.
 func (c *caller) queued(got pool.Claimed) {
 	c.waits()
-	told := c.hear(c.play.service.retryAfter(got.Standing.Position))
+	turn, pollAfter := c.play.service.told(got.Standing.Position)
+	c.hear(turn)
 	if c.left() <= 0 {
 		c.givesUp()
 		return
 	}
 	place := got.Row.Place
-	away := backoff.Away(hint.PollAfter(got.Standing.Position, told, longestPoll), c.left(), longestPoll)
+	away := backoff.Away(pollAfter, c.left(), longestPoll)
 	c.world.after(away, func() {
 		c.call()
 		c.play.service.attempt(c, place, min(longestPoll, c.left()), c.answered)

@@ -166,8 +166,10 @@ func (s *service) attend(p *poll) {
 	})
 }
 
-// retryAfter is when a caller should come back, as control tells it.
-func (s *service) retryAfter(position int64) time.Duration {
+// told is in how long a caller's turn comes, and when it should be back for that, as any of the
+// replicas tells it.
+func (s *service) told(position int64) (turn, pollAfter time.Duration) {
 	d := s.desks[s.world.rand.IntN(len(s.desks))]
-	return d.Turn(s.clock(), position, s.world.rand.Uint64())
+	turn = d.Turn(s.clock(), position, s.world.rand.Uint64())
+	return turn, d.PollAfter(position, turn, longestPoll)
 }
