@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll-project/plimsoll/internal/report/reporttest"
 )
 
 // words is what a page says, with plain spaces.
@@ -81,4 +83,5 @@ func TestDocumentIsOfThisPlay(t *testing.T) {
 	if len(page) > 150_000 {
 		t.Errorf("docs/regimes.html has %d bytes", len(page))
 	}
+	reporttest.InBrowser(t, string(page))
 }

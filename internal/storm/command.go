@@ -110,7 +110,7 @@ func (o *Options) check() error {
 
 // Print writes the table for people.
 func (r *Result) Print(w io.Writer) error {
-	fmt.Fprintf(w, "%.4g callers a second for %g s at a pool that frees %.4g: %d storms, seed %d, replicas %d\n\n",
+	fmt.Fprintf(w, "%.4g callers a second for %g s at a pool that frees %.4g: storms %d, seed %d, replicas %d\n\n",
 		r.Load*r.FreedPerS, r.StormS, r.FreedPerS, r.Plays, r.Seed, r.Replicas)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "client\tdeadline\twaiters\tattempts each\tgave up\trecovery\thints within 20 %\tmost in a second\twait p50\tp99\tidle\t")

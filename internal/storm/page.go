@@ -8,7 +8,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/internal/svg"
 )
 
-// colors are the clients' on the page. Of the essay's two, that with its own deadline is lighter.
+// colors are the clients' on the page; the essay's two share theirs.
 var colors = map[string]report.Color{
 	fixedName: report.Grey, exponentialName: report.Green, essayName: report.Blue, retryAfterName: report.Purple, sdkName: report.Orange,
 }
