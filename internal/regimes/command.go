@@ -51,8 +51,13 @@ its patience lasts.
   success after  from the first refusal until it was admitted, of those that were refused first
   lost work      what those had lived who were killed or evicted
 
-What else is assumed stands in the JSON (assumed) and on the page. The same seed gives the
-same answer, on any machine and with any --jobs.
+Simplified: hosts are measured once a second, where agents look at the limits 20 times as
+often; a start takes until the next second; the essay's hosts have our valve, reclaim and
+growth in steps after a kill, which it asks for and does not show; who was killed or evicted
+is not asked for again; nothing fails; which tenant a batch is of is drawn, a few large and
+many small; what a sandbox of --arrivals holds is a run's, drawn out over its life and in
+proportion to its size. The JSON (assumed) and the page say it in full. The same seed gives
+the same answer, on any machine and with any --jobs.
 
 The files are CSV with a header: run,lifetime_ms,peak_mib and run,t_ms,resident_mib (one half of
 the runs is learned from, the other played), and
