@@ -129,7 +129,7 @@ func (r *Result) losses() report.Section {
 	b := report.Bars{Title: "Most resident on a host in any second, MiB", Unit: "MiB", Mark: &report.Mark{At: float64(r.HostMB), Label: "the machine has " + count(r.HostMB) + " MiB"}}
 	t := report.Table{
 		Columns: []string{"regime", "killed by the kernel", "evicted by the host", "work lost", "over physical memory", "in the headroom", "valve shut"}, Ours: Learned,
-		Note: "Seconds are those of one host, of " + count(r.plain(None).HostSeconds) + " in each play. In the headroom: less was left than is never promised. An evicted one was told to go by its host, without state first, before the kernel had to choose.",
+		Note: "Seconds are those of one host, of " + count(r.plain(None).HostSeconds) + " in each play. In the headroom: less was left than is never promised. An evicted one was told to go by its host before the kernel had to choose; never one that keeps state.",
 	}
 	for _, name := range order {
 		row := r.plain(name)
