@@ -15,7 +15,7 @@ import (
 const (
 	faultReplicas = 3
 	faultHosts    = 4
-	faultCap      = 7  // of the pool that has one
+	faultCap      = 5  // of the pool that has one
 	faultNeedMB   = 64 // of each sandbox
 	lapse         = time.Minute
 )
