@@ -363,14 +363,6 @@ func TestAFreshReplicaOffersNobodyUnheard(t *testing.T) {
 	})
 }
 
-// An empty registry means that no agent is healthy, and not that the ask is too large.
-func TestAnEmptyRegistry(t *testing.T) {
-	followed(t, nil, func(f *fleet) {
-		out, err := f.post("k1", "small")
-		f.want("no_healthy_agents", out, err)
-	})
-}
-
 // Hundreds of hosts that are lost together are not dialled together again.
 func TestLostHostsAreNotRedialledInOneWave(t *testing.T) {
 	const many = 200

@@ -32,7 +32,7 @@ func (g *Gateway) Attach(ctx context.Context, link Link, feed Feed) error {
 	t := tending{gateway: g, link: link, again: make(chan struct{}, 1), ends: map[host.Ref]host.End{}}
 	a.link, a.again = link, t.again
 	a.reconcile()
-	if !g.isBuried(link.ID()) {
+	if _, known := g.table.Lookup(link.ID()); !known && !g.isBuried(link.ID()) { // else what the registry has of it stands
 		g.table.Register(table.Registration{Host: link.ID()})
 	}
 	g.mu.Unlock()
