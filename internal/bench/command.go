@@ -2,9 +2,7 @@ package bench
 
 import (
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,7 +96,7 @@ files (set TMPDIR to measure another disk), or a schema beside all else in a Pos
 			if !isStore(o.Store) {
 				return cli.Mistake(c, "%s", noStore)
 			}
-			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := cli.UntilStopped(c)
 			defer stop()
 			r, err := Store(ctx, o)
 			return show(c, r, err)
@@ -140,7 +138,7 @@ With --rate calls are due at fixed instants, and their times count from there.`,
 			if !isStore(o.Store) {
 				return cli.Mistake(c, "%s", noStore)
 			}
-			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := cli.UntilStopped(c)
 			defer stop()
 			if f, ok := c.ErrOrStderr().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 				o.Progress = f
@@ -183,7 +181,7 @@ from its cold start. Each stream takes a file descriptor at both ends: see ulimi
 			if !isStore(o.Store) {
 				return cli.Mistake(c, "%s", noStore)
 			}
-			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := cli.UntilStopped(c)
 			defer stop()
 			o.settle = heartbeat
 			r, err := Fleet(ctx, o)
@@ -218,7 +216,7 @@ What was made for it, processes, cgroups and files, is removed at the end.`,
 			if o.Sandboxes < 1 || o.Samples < 1 || o.Watched < 0 || o.For < time.Second {
 				return cli.Mistake(c, "--sandboxes and --samples must be at least 1, --agent at least 0, --for at least 1s")
 			}
-			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := cli.UntilStopped(c)
 			defer stop()
 			r, err := Sample(ctx, o)
 			return show(c, r, err)

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +25,11 @@ func Show(c *cobra.Command, r Printed) error {
 		return writeJSON(c.OutOrStdout(), r)
 	}
 	return r.Print(c.OutOrStdout())
+}
+
+// UntilStopped is the context of a command that may take long: it ends when somebody interrupts it.
+func UntilStopped(c *cobra.Command) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 }
 
 // Progress returns what tells how far something long has come: it rewrites one line on a terminal,

@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -64,7 +61,7 @@ so that one file does for --memory and --train-memory.`,
 			}
 			progress := cli.Progress(c.ErrOrStderr())
 			o.Progress = func(done, total int64) { progress(done >= total, "%d of %d host-seconds", done, total) }
-			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := cli.UntilStopped(c)
 			defer stop()
 			r, err := simulate(ctx, o, in)
 			if err != nil {

@@ -14,14 +14,7 @@ import (
 
 // command runs plimsoll sim density with these words.
 func command(words ...string) (string, error) {
-	c := Command()
-	var out bytes.Buffer
-	c.SetOut(&out)
-	c.SetErr(&bytes.Buffer{})
-	c.SetArgs(words)
-	c.SilenceUsage, c.SilenceErrors = true, true
-	err := c.Execute()
-	return out.String(), err
+	return reporttest.Output(Command(), words...)
 }
 
 // files writes two CSVs with n runs of 100 s, all at so many MiB.

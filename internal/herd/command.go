@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -122,7 +119,7 @@ type result interface {
 
 // play plays, shows, and fails if what ours promises did not hold.
 func play(c *cobra.Command, to string, simulate func(context.Context) (result, error)) error {
-	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := cli.UntilStopped(c)
 	defer stop()
 	r, err := simulate(ctx)
 	if err != nil {

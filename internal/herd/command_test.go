@@ -1,7 +1,6 @@
 package herd
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,18 +10,6 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/internal/report/reporttest"
 )
-
-// run runs a command with these words, with -o as plimsoll has it.
-func run(c *cobra.Command, words ...string) (string, error) {
-	var out bytes.Buffer
-	c.Flags().StringP("output", "o", "table", "")
-	c.SetOut(&out)
-	c.SetErr(&bytes.Buffer{})
-	c.SetArgs(words)
-	c.SilenceUsage, c.SilenceErrors = true, true
-	err := c.Execute()
-	return out.String(), err
-}
 
 func fields(words string) []string { return strings.Fields(words) }
 
@@ -41,7 +28,7 @@ func TestCommands(t *testing.T) {
 		{BurstCommand(), burst + " -o json", []string{`"creates":300`, `"over_admissions":0`, `"max_over_mean":`, `"reserve_calls_per_create":1`, `"peers":[{"policy":"deltas_without_a_share"`, `"assumed":["`}},
 	} {
 		page := filepath.Join(dir, "page.html")
-		out, err := run(c.command, fields(c.words+" --report "+page)...)
+		out, err := reporttest.Output(c.command, fields(c.words+" --report "+page)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +67,7 @@ func TestMistakesOfTheCommands(t *testing.T) {
 		"--jobs 0":              "--jobs 0: at least 1",
 		"--report /nowhere/a.b": "--report /nowhere/a.b",
 	} {
-		if _, err := run(Command(), fields(words)...); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := reporttest.Output(Command(), fields(words)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("herd %s: %v, want %s", words, err, want)
 		}
 	}
@@ -93,7 +80,7 @@ func TestMistakesOfTheCommands(t *testing.T) {
 		"--slots -1":   "--slots -1: from 1",
 		"--jobs 0":     "--jobs 0: at least 1",
 	} {
-		if _, err := run(BurstCommand(), fields(words)...); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := reporttest.Output(BurstCommand(), fields(words)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("burst %s: %v, want %s", words, err, want)
 		}
 	}
@@ -114,7 +101,7 @@ func TestBroken(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for _, c := range []*cobra.Command{Command(), BurstCommand()} {
-		out, err := run(c, "--help")
+		out, err := reporttest.Output(c, "--help")
 		if err != nil || !strings.Contains(out, "Assumed:") || !strings.Contains(out, "--report") {
 			t.Errorf("%v: %s", err, out)
 		}

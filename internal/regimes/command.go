@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,7 +78,7 @@ arrival_ms,batch,vcpu,configured_mib,lifetime_ms,censored for what is asked for.
 			}
 			progress := cli.Progress(c.ErrOrStderr())
 			o.Progress = func(done, total int64) { progress(done >= total, "%d of %d host-seconds", done, total) }
-			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := cli.UntilStopped(c)
 			defer stop()
 			r, err := simulate(ctx, o, in)
 			if err != nil {

@@ -1,7 +1,6 @@
 package regimes
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/played"
+	"github.com/plimsoll-project/plimsoll/internal/report/reporttest"
 	"github.com/plimsoll-project/plimsoll/internal/workload"
 )
 
@@ -262,14 +262,7 @@ func TestCanBeStopped(t *testing.T) {
 
 // command runs plimsoll sim regimes with these words.
 func command(words ...string) (string, error) {
-	c := Command()
-	var out bytes.Buffer
-	c.SetOut(&out)
-	c.SetErr(&bytes.Buffer{})
-	c.SetArgs(words)
-	c.SilenceUsage, c.SilenceErrors = true, true
-	err := c.Execute()
-	return out.String(), err
+	return reporttest.Output(Command(), words...)
 }
 
 func TestCommand(t *testing.T) {

@@ -5,11 +5,8 @@ package simcmd
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"runtime"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,7 +79,7 @@ func faultsCommand() *cobra.Command {
 			run.Progress = func(done int, events int64) {
 				progress(done == run.Seeds, "%d of %d seeds, %d events", done, run.Seeds, events)
 			}
-			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := cli.UntilStopped(c)
 			defer stop()
 			return show(c, run.Run(ctx))
 		},

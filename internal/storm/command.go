@@ -3,10 +3,7 @@ package storm
 import (
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -54,7 +51,7 @@ The same seed gives the same answer. What is assumed is in the JSON and on the p
 			}
 			progress := cli.Progress(c.ErrOrStderr())
 			o.Progress = func(done, total int) { progress(done == total, "%d of %d plays", done, total) }
-			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := cli.UntilStopped(c)
 			defer stop()
 			r, err := Simulate(ctx, o)
 			if err != nil {

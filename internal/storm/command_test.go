@@ -1,7 +1,6 @@
 package storm
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,14 +11,7 @@ import (
 
 // command runs plimsoll sim storm with these words.
 func command(words ...string) (string, error) {
-	c := Command()
-	var out bytes.Buffer
-	c.SetOut(&out)
-	c.SetErr(&bytes.Buffer{})
-	c.SetArgs(words)
-	c.SilenceUsage, c.SilenceErrors = true, true
-	err := c.Execute()
-	return out.String(), err
+	return reporttest.Output(Command(), words...)
 }
 
 var small = []string{"--cap", "20", "--plays", "2"}
