@@ -89,7 +89,7 @@ func (o *BurstOptions) play(ctx context.Context, name string, seed uint64) (*fle
 	ask := askOf()
 	f := newFleet(o.Hosts, o.Slots, o.Replicas, &ask, seed)
 	err := f.storm(ctx, newPolicy(f, name), o.Creates, o.Within)
-	f.heap = nil // what would come later is not played
+	f.clock = clock{} // what would come later is not played
 	return f, err
 }
 

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/plimsoll-project/plimsoll/internal/agenda"
 )
 
 // ErlangB is the part of creates that one pool of so many slots refuses in the mean, offered so
@@ -72,23 +74,20 @@ func playPool(ctx context.Context, t traffic, slots, warm, creates int) (*onePoo
 // pooled calls refused with each create that finds no slot free.
 func pooled(ctx context.Context, t traffic, slots, creates int, refused func(nth int)) error {
 	a := t.arrivals()
-	var ends agenda
-	busy := 0
-	end := func() { busy-- }
+	var busy agenda.Agenda[struct{}] // each slot until it is free again
 	for n := range creates {
 		if n%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		c, _ := a.next()
-		for len(ends.heap) > 0 && ends.heap[0].at <= c.at {
-			ends.step()
+		for busy.Len() > 0 && busy.Next() <= c.at {
+			busy.Take()
 		}
-		if busy >= slots {
+		if busy.Len() >= slots {
 			refused(c.nth)
 			continue
 		}
-		busy++
-		ends.at(c.at+c.life, end)
+		busy.Note(c.at+c.life, struct{}{})
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ const (
 
 // fleet is the hosts as they are, which no policy sees, and the count of what is done with them.
 type fleet struct {
-	agenda
+	clock
 	rand     *rand.Rand
 	replicas int
 	slots    int // of each host

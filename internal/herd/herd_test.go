@@ -4,39 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 )
 
-// What is due comes by its time, and of one instant in the order in which it was written down.
-func TestAgenda(t *testing.T) {
-	var a agenda
-	r := rand.New(rand.NewPCG(1, 2))
-	type due struct {
-		at  time.Duration
-		nth int
-	}
-	var got []due
-	for n := range 2000 {
-		at := time.Duration(r.IntN(50))
-		a.at(at, func() { got = append(got, due{at, n}) })
-	}
-	for a.step() {
-	}
-	if len(got) != 2000 {
-		t.Fatalf("%d of 2000 were done", len(got))
-	}
-	for i, d := range got[1:] {
-		if was := got[i]; d.at < was.at || d.at == was.at && d.nth < was.nth {
-			t.Fatalf("%v after %v", d, was)
-		}
-	}
-}
-
 // An instant that is over is now.
-func TestAgendaDoesNotGoBack(t *testing.T) {
-	var a agenda
+func TestTheClockDoesNotGoBack(t *testing.T) {
+	var a clock
 	var late time.Duration
 	a.at(5, func() { a.at(3, func() { late = a.now }) })
 	for a.step() {

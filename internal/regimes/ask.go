@@ -1,7 +1,6 @@
 package regimes
 
 import (
-	"container/heap"
 	"fmt"
 	"slices"
 	"time"
@@ -20,26 +19,9 @@ import (
 type waiter struct {
 	of       int // of the creates
 	at       time.Duration
-	turn     int // of those at one instant, in order
 	attempt  int64
 	refused  time.Duration // when it was, first
 	patience *backoff.Backoff
-}
-
-// waiters are a heap: the next to come back is the first.
-type waiters []*waiter
-
-func (w waiters) Len() int      { return len(w) }
-func (w waiters) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
-func (w waiters) Less(i, j int) bool {
-	return w[i].at < w[j].at || w[i].at == w[j].at && w[i].turn < w[j].turn
-}
-func (w *waiters) Push(x any) { *w = append(*w, x.(*waiter)) }
-func (w *waiters) Pop() any {
-	last := len(*w) - 1
-	x := (*w)[last]
-	*w = (*w)[:last]
-	return x
 }
 
 // hear lets everybody ask who does before an instant, in the order of time.
@@ -58,15 +40,16 @@ func (f *fleet) hear(before time.Duration) error {
 
 func (f *fleet) nextAsker(before time.Duration) *waiter {
 	fresh := f.next < len(f.creates) && f.creates[f.next].at < before
-	again := len(f.line) > 0 && f.line[0].at < before
+	again := f.line.Len() > 0 && f.line.Next() < before
 	switch {
-	case fresh && (!again || f.creates[f.next].at <= f.line[0].at):
+	case fresh && (!again || f.creates[f.next].at <= f.line.Next()):
 		w := &waiter{of: f.next, at: f.creates[f.next].at}
 		f.next++
 		f.seen.asked++
 		return w
 	case again:
-		return heap.Pop(&f.line).(*waiter)
+		_, w := f.line.Take()
+		return w
 	}
 	return nil
 }
@@ -217,9 +200,8 @@ func (f *fleet) refuse(w *waiter, reason why) {
 	delay, verdict := w.patience.Next(wall(f.now), f.no(reason), f.rand.Uint64())
 	switch verdict {
 	case backoff.Retry:
-		f.seen.turn++
-		w.at, w.turn = f.now+delay, f.seen.turn
-		heap.Push(&f.line, w)
+		w.at = f.now + delay
+		f.line.Note(w.at, w)
 	case backoff.Stop:
 		f.seen.stopped++
 	case backoff.OutOfPatience:

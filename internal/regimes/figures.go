@@ -76,7 +76,6 @@ type seen struct {
 	waited       []time.Duration
 
 	refusedNow, freedNow int64 // in this second
-	turn                 int
 
 	late, pressed average // the second half; the seconds in which somebody was refused or waited
 }
@@ -103,7 +102,7 @@ func (f *fleet) count() {
 	if 2*f.second >= f.seconds {
 		f.seen.late.add(lives, largest)
 	}
-	if f.seen.refusedNow > 0 || len(f.line) > 0 {
+	if f.seen.refusedNow > 0 || f.line.Len() > 0 {
 		f.seen.pressed.add(lives, largest)
 	}
 	f.seen.refusedNow = 0
@@ -122,7 +121,7 @@ func (f *fleet) figures() Figures {
 		OverPhysical: s.over, InHeadroom: s.low, Shut: s.shut, MostResident: s.mostResident.CeilMiB(),
 		Kills: s.killed, Evicted: s.evicted, LostWork: s.lost,
 		Asked: s.asked, Refused: s.refused, WrongRefusals: s.wrong, AgainstOwnWord: s.againstWord,
-		OverAdmissions: s.overAdmitted, OverQuota: s.quotaOnly, GaveUp: s.gaveUp, StillWaiting: int64(len(f.line)),
+		OverAdmissions: s.overAdmitted, OverQuota: s.quotaOnly, GaveUp: s.gaveUp, StillWaiting: int64(f.line.Len()),
 		Refusals: Refusals{s.refusals[noRoom], s.refusals[pressed], s.refusals[startsFull], s.refusals[overQuota]},
 		Waited:   int64(len(s.waited)), P50: quantile(s.waited, 0.50), P99: quantile(s.waited, 0.99),
 		LargestTenant: part(mean.largest, mean.lives),

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/hint"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/agenda"
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/played"
 	"github.com/plimsoll-project/plimsoll/table"
@@ -48,10 +49,10 @@ type fleet struct {
 	book   hint.Book
 	now    time.Duration
 	second int
-	next   int     // of the creates
-	line   waiters // refused ones, by when they come back
-	begins []int   // create -> the second in which its life begins, of those that live
-	lives  []int64 // tenant -> sandboxes
+	next   int                    // of the creates
+	line   agenda.Agenda[*waiter] // refused ones, by when they come back
+	begins []int                  // create -> the second in which its life begins, of those that live
+	lives  []int64                // tenant -> sandboxes
 	seen   seen
 }
 

@@ -5,13 +5,15 @@ import (
 	"io"
 	"math/rand/v2"
 	"time"
+
+	"github.com/plimsoll-project/plimsoll/internal/agenda"
 )
 
 // world is the clock, the randomness, what is still to happen, and the history so far.
 type world struct {
 	now    time.Duration
 	rand   *rand.Rand
-	agenda agenda
+	agenda agenda.Agenda[func()]
 	serial int64
 	digest uint64
 	events int64
@@ -27,19 +29,19 @@ func newWorld(seed uint64) world {
 // was scheduled, on every machine.
 func (w *world) after(delay time.Duration, do func()) {
 	w.serial++
-	w.agenda.push(item{when: w.now + max(delay, 0), serial: w.serial, do: do})
+	w.agenda.Note(w.now+max(delay, 0), do)
 }
 
 // step does what comes next; false when nothing is left before the horizon.
 func (w *world) step(horizon time.Duration) bool {
-	if len(w.agenda) == 0 || w.agenda[0].when > horizon {
+	if w.agenda.Len() == 0 || w.agenda.Next() > horizon {
 		w.now = max(w.now, horizon)
 		return false
 	}
-	next := w.agenda.pop()
-	w.now = next.when
+	when, do := w.agenda.Take()
+	w.now = when
 	w.events++
-	next.do()
+	do()
 	return true
 }
 
@@ -88,68 +90,4 @@ func (w *world) between(lo, hi time.Duration) time.Duration {
 		return lo
 	}
 	return lo + time.Duration(w.rand.Int64N(int64(hi-lo)+1))
-}
-
-type item struct {
-	when   time.Duration
-	serial int64
-	do     func()
-}
-
-func (a item) before(b item) bool {
-	if a.when != b.when {
-		return a.when < b.when
-	}
-	return a.serial < b.serial
-}
-
-// agenda is a heap of four children a node: shallow, and without a boxed element.
-type agenda []item
-
-func (a *agenda) push(it item) {
-	*a = append(*a, it)
-	h, i := *a, len(*a)-1
-	for i > 0 {
-		parent := (i - 1) / 4
-		if !it.before(h[parent]) {
-			break
-		}
-		h[i] = h[parent]
-		i = parent
-	}
-	h[i] = it
-}
-
-func (a *agenda) pop() item {
-	h := *a
-	top, last := h[0], h[len(h)-1]
-	h[len(h)-1] = item{}
-	h = h[:len(h)-1]
-	*a = h
-	if len(h) > 0 {
-		h.sink(last)
-	}
-	return top
-}
-
-// sink puts an item in from the top.
-func (h agenda) sink(it item) {
-	i := 0
-	for {
-		child, end := 4*i+1, min(4*i+5, len(h))
-		if child >= len(h) {
-			break
-		}
-		for c := child + 1; c < end; c++ {
-			if h[c].before(h[child]) {
-				child = c
-			}
-		}
-		if !h[child].before(it) {
-			break
-		}
-		h[i] = h[child]
-		i = child
-	}
-	h[i] = it
 }

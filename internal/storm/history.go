@@ -1,10 +1,11 @@
 package storm
 
 import (
-	"container/heap"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/plimsoll-project/plimsoll/internal/agenda"
 )
 
 // history is what happened in one play. Instants are from the beginning of the storm.
@@ -64,29 +65,15 @@ func round(s float64) float64 { return math.Round(1000*s) / 1000 }
 // couldBeEmpty is when the last of these callers who had to wait would have had a slot, had
 // every slot gone to the next of them in the instant in which it was freed.
 func couldBeEmpty(slots int64, all []arrival) (last time.Duration) {
-	busy := &ends{}
+	var busy agenda.Agenda[struct{}] // each until it is free again
 	for _, a := range all {
 		start := a.at
 		if int64(busy.Len()) == slots {
-			if freed := heap.Pop(busy).(time.Duration); freed > start {
+			if freed, _ := busy.Take(); freed > start {
 				start, last = freed, freed
 			}
 		}
-		heap.Push(busy, start+a.life)
+		busy.Note(start+a.life, struct{}{})
 	}
-	return last
-}
-
-// ends is a heap of when slots are free again.
-type ends []time.Duration
-
-func (e ends) Len() int           { return len(e) }
-func (e ends) Less(i, j int) bool { return e[i] < e[j] }
-func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-func (e *ends) Push(x any)        { *e = append(*e, x.(time.Duration)) }
-func (e *ends) Pop() any {
-	old := *e
-	last := old[len(old)-1]
-	*e = old[:len(old)-1]
 	return last
 }
