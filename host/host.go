@@ -362,7 +362,7 @@ func (h *Host) Due() Instant {
 	}
 	switch {
 	case h.strayed:
-		due = min(due, h.publishedAt+coalesce)
+		due = min(due, h.publishedAt+NewsEvery)
 	case h.untold:
 		due = min(due, h.publishedAt+tellHolding)
 	}

@@ -63,10 +63,12 @@ func (v Verdict) Newer(than Verdict) bool {
 	return v.Sequence > than.Sequence
 }
 
-// When a verdict is sent unasked.
+// NewsEvery is how soon after another a verdict that moved is sent, unasked.
+const NewsEvery = 20 * time.Millisecond
+
+// When else one is.
 const (
 	heartbeat = 10 * time.Second
-	coalesce  = 20 * time.Millisecond
 	movedBy   = 64 * gate.MiB
 
 	tellHolding = time.Second // after the last one, when only what it holds is new
@@ -181,7 +183,7 @@ func (h *Host) publish() {
 	}
 	h.strayed = h.strayed || h.moved()
 	age := h.now - h.publishedAt
-	if age < heartbeat && (age < coalesce || !h.strayed) && (age < tellHolding || !h.untold) {
+	if age < heartbeat && (age < NewsEvery || !h.strayed) && (age < tellHolding || !h.untold) {
 		return
 	}
 	h.published, h.publishedAt, h.untold, h.strayed = v, h.now, false, false

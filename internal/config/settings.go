@@ -23,17 +23,17 @@ func (f *Fleet) Settings() pool.Settings {
 	return s
 }
 
-// Of one cohort.
+// Where a document does not say how many of one cohort.
 const (
-	cohortPerHost = 8
-	cohortWindow  = time.Minute
+	DefaultCohortPerHost = 8
+	DefaultCohortWindow  = time.Minute
 )
 
 // CohortRule returns how many of one cohort started within which window are put on one host
 // while others fit: 8 within 60 s unless it is said, and 0 for no rule. It is not written into
 // a document that does not say it, which an older version can so still read.
 func (f *Fleet) CohortRule() (perHost int, window time.Duration) {
-	perHost, window = cohortPerHost, cohortWindow
+	perHost, window = DefaultCohortPerHost, DefaultCohortWindow
 	switch f.CohortPerHost {
 	case unset:
 	case None:

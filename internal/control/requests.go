@@ -30,10 +30,10 @@ type Outcome struct {
 // LongestPoll is how long one attempt is held at most.
 const LongestPoll = 30 * time.Second
 
-const (
-	defaultMaxQueueAge = 10 * time.Minute
-	longestQueueAge    = 24 * time.Hour
-)
+// DefaultQueueAge is how long a place in the line is kept where the request does not say.
+const DefaultQueueAge = 10 * time.Minute
+
+const longestQueueAge = 24 * time.Hour
 
 // Admit is POST /v1/admissions.
 func (g *Gateway) Admit(ctx context.Context, who *config.Consumer, q api.AdmissionRequest) (Outcome, error) {
@@ -120,7 +120,7 @@ func claimOf(who *config.Consumer, q api.AdmissionRequest) (pool.Claim, error) {
 	case len(q.Receipt) > longestReceipt:
 		return pool.Claim{}, api.Refuse(api.InvalidRequest, "receipt: longer than any that was given out")
 	}
-	c := pool.Claim{ID: newID("adm"), Consumer: who.Name, Key: q.Key, Mode: pool.Mode(cmp.Or(q.Mode, api.WaitModeRefuse)), MaxQueueAge: defaultMaxQueueAge}
+	c := pool.Claim{ID: newID("adm"), Consumer: who.Name, Key: q.Key, Mode: pool.Mode(cmp.Or(q.Mode, api.WaitModeRefuse)), MaxQueueAge: DefaultQueueAge}
 	if q.MaxQueueAgeMS == nil {
 		return c, nil
 	}
@@ -225,13 +225,13 @@ func (g *Gateway) Attempt(ctx context.Context, who *config.Consumer, key string,
 	}
 }
 
-// presentEvery is how often a held poll says so; a waiter for a host tries that often too,
+// PresentEvery is how often a held poll says so; a waiter for a host tries that often too,
 // since room can come without any news of it here.
-const presentEvery = 2 * time.Second
+const PresentEvery = 2 * time.Second
 
 // hold waits for a reason to try again, and returns the turn if that is the reason.
 func (g *Gateway) hold(ctx context.Context, w *waiter, deadline time.Duration) *turn {
-	t := time.NewTimer(min(presentEvery, max(deadline-g.Now(), 0)))
+	t := time.NewTimer(min(PresentEvery, max(deadline-g.Now(), 0)))
 	defer t.Stop()
 	select {
 	case mine := <-w.turn:

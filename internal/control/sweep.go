@@ -9,8 +9,10 @@ import (
 	"github.com/plimsoll-project/plimsoll/table"
 )
 
+// SweepHosts is how many hosts are asked again before a refusal: the most promising.
+const SweepHosts = 32
+
 const (
-	sweepHosts  = 32
 	sweepWithin = 50 * time.Millisecond
 	sweepEvery  = 10 * time.Second
 )
@@ -93,13 +95,13 @@ func (g *Gateway) promising(ask *gate.Ask, pin *table.PickOptions) []Link {
 	}
 	var links []Link
 	seen := map[string]bool{}
-	for _, c := range g.table.Promising(g.Now(), ask, pin, nil, sweepHosts) {
+	for _, c := range g.table.Promising(g.Now(), ask, pin, nil, SweepHosts) {
 		if a := g.hosts[c.Host]; a != nil && a.link != nil {
 			links, seen[c.Host] = append(links, a.link), true
 		}
 	}
 	for id, a := range g.hosts {
-		if len(links) < sweepHosts && !seen[id] && a.link != nil && !g.isBuried(id) {
+		if len(links) < SweepHosts && !seen[id] && a.link != nil && !g.isBuried(id) {
 			links = append(links, a.link)
 		}
 	}

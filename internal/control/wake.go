@@ -15,7 +15,7 @@ import (
 // either, and goes by those of a kind that just found no host. So what was freed costs as many claims as it
 // serves, and one more; not one for each poll that is held.
 //
-// A turn is a hint that saves time. Where it is lost, each waiter tries every presentEvery.
+// A turn is a hint that saves time. Where it is lost, each waiter tries every PresentEvery.
 type waker struct {
 	mu    sync.Mutex           // guards what follows and the lacks of every waiter
 	lines map[string][]*waiter // pool -> held long polls, by place

@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/gate"
+	"github.com/plimsoll-project/plimsoll/host"
 )
 
 // The times of every play.
 const (
-	oneWay     = 500 * time.Microsecond       // of a frame
-	newsWithin = 20*time.Millisecond + oneWay // ours: what moved has been said, and heard, by then
-	heartbeat  = 10 * time.Second             // the essay's
-	polled     = 20 * time.Second             // E2B's
-	repicks    = 4                            // after a denial, as many as ours
+	oneWay     = 500 * time.Microsecond  // of a frame
+	newsWithin = host.NewsEvery + oneWay // ours: what moved has been said, and heard, by then
+	heartbeat  = 10 * time.Second        // the essay's
+	polled     = 20 * time.Second        // E2B's
 	forever    = time.Duration(1<<63 - 1)
 )
 

@@ -6,12 +6,10 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/admission"
 	"github.com/plimsoll-project/plimsoll/host"
+	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/pool"
 	"github.com/plimsoll-project/plimsoll/table"
 )
-
-// sweepHosts is how many hosts are asked before a refusal, as the replica has it.
-const sweepHosts = 32
 
 // passage is one create on its way through a replica. What a store answers takes no time and is
 // never no: the class is one whose host alone keeps the record.
@@ -105,7 +103,7 @@ func (d *deltas) sweep(r *replica) {
 	r.sweeping = true
 	mine := r.waiting
 	r.waiting = nil
-	r.choices = r.table.Promising(d.now, &d.ask, &table.PickOptions{}, r.choices[:0], sweepHosts)
+	r.choices = r.table.Promising(d.now, &d.ask, &table.PickOptions{}, r.choices[:0], control.SweepHosts)
 	words := make([]*table.Verdict, len(r.choices))
 	for i, c := range r.choices {
 		h := d.numbers[c.Host]

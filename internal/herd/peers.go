@@ -3,6 +3,8 @@ package herd
 import (
 	"slices"
 	"time"
+
+	"github.com/plimsoll-project/plimsoll/admission"
 )
 
 // The peers know of a host how many slots it has left, as it was a while ago, and what they have
@@ -39,10 +41,11 @@ type scan struct {
 	*fleet
 	free    []int     // slots, by the last heartbeat
 	ledgers []*ledger // by replica
+	repicks int       // after a denial: as many as ours
 }
 
 func newScan(f *fleet, shared bool) *scan {
-	s := &scan{fleet: f, free: make([]int, len(f.hosts))}
+	s := &scan{fleet: f, free: make([]int, len(f.hosts)), repicks: admission.DefaultConfig().Repicks}
 	for r := range f.replicas {
 		if shared && r > 0 {
 			s.ledgers = append(s.ledgers, s.ledgers[0])
@@ -78,7 +81,7 @@ func (s *scan) try(r int, c *create, denied []int) {
 			best = h
 		}
 	}
-	if best < 0 || len(denied) > repicks {
+	if best < 0 || len(denied) > s.repicks {
 		s.answer(c, false)
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll-project/plimsoll/hint"
 	"github.com/plimsoll-project/plimsoll/host"
 	"github.com/plimsoll-project/plimsoll/internal/agenda"
+	"github.com/plimsoll-project/plimsoll/internal/config"
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/internal/played"
 	"github.com/plimsoll-project/plimsoll/table"
@@ -56,20 +57,13 @@ type fleet struct {
 	seen   seen
 }
 
-// cohortPerHost of one tenant's that start within cohortWindow come to a host while others fit:
-// the configuration's default.
-const (
-	cohortPerHost = 8
-	cohortWindow  = time.Minute
-)
-
 func (p *play) begin() *fleet {
 	f := &fleet{
 		play: *p, rand: rand.New(rand.NewPCG(p.seed, 0x726567696d65)), table: table.New(table.Options{}),
 		freed: hint.NewEstimator(hint.DefaultHalfLife), byName: map[string]*machine{},
 		begins: make([]int, len(p.creates)), lives: make([]int64, p.tenants),
 	}
-	f.table.SetCohortRule(cohortPerHost, cohortWindow)
+	f.table.SetCohortRule(config.DefaultCohortPerHost, config.DefaultCohortWindow)
 	f.freed.Observe(0, 0)
 	for i := range p.size {
 		name := fmt.Sprintf("host-%03d", i+1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/backoff"
 	"github.com/plimsoll-project/plimsoll/hint"
+	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
@@ -248,9 +249,9 @@ func (c *caller) queued(got pool.Claimed) {
 		return
 	}
 	place := got.Row.Place
-	away := backoff.Away(pollAfter, c.left(), longestPoll)
+	away := backoff.Away(pollAfter, c.left(), control.LongestPoll)
 	c.world.after(away, func() {
 		c.call()
-		c.play.service.attempt(c, place, min(longestPoll, c.left()), c.answered)
+		c.play.service.attempt(c, place, min(control.LongestPoll, c.left()), c.answered)
 	})
 }

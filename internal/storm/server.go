@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/hint"
+	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
@@ -27,15 +28,8 @@ const poolName, consumer = "one", "caller"
 // The clock of a store is never zero.
 const epoch pool.Time = 1 << 40
 
-// These are control's.
-const (
-	longestPoll   = 30 * time.Second
-	presentEvery  = 2 * time.Second
-	usualQueueAge = 10 * time.Minute
-)
-
 func newService(w *world, o *Options) *service {
-	s := &service{world: w, store: pool.NewModel(), cap: o.Cap, patience: max(usualQueueAge, o.Deadline)}
+	s := &service{world: w, store: pool.NewModel(), cap: o.Cap, patience: max(control.DefaultQueueAge, o.Deadline)}
 	s.store.Configure(pool.Settings{
 		Pools: map[string]pool.Limits{poolName: {
 			Cap: o.Cap, MaxWaiting: 10 * o.Cap, Audience: "substrate", SlotTTL: 24 * time.Hour, TicketTTL: pool.DefaultTicketTTL,
@@ -115,7 +109,7 @@ type poll struct {
 
 // attempt is a long poll: it tries at once, and then again at its turn, and now and then.
 func (s *service) attempt(c *caller, place int64, wait time.Duration, answer func(pool.Claimed)) {
-	p := &poll{caller: c, place: place, until: s.world.now + min(wait, longestPoll), answer: answer}
+	p := &poll{caller: c, place: place, until: s.world.now + min(wait, control.LongestPoll), answer: answer}
 	at, _ := slices.BinarySearchFunc(s.polls, place, byPlace)
 	s.polls = slices.Insert(s.polls, at, p)
 	if s.try(p) == pool.Queued {
@@ -150,7 +144,7 @@ func (s *service) end(p *poll) {
 // attend says now and then that the poll is held. Where a slot is free it tries, which else
 // could only come to the same.
 func (s *service) attend(p *poll) {
-	s.world.after(min(presentEvery, p.until-s.world.now), func() {
+	s.world.after(min(control.PresentEvery, p.until-s.world.now), func() {
 		switch {
 		case p.over:
 			return
@@ -171,5 +165,5 @@ func (s *service) attend(p *poll) {
 func (s *service) told(position int64) (turn, pollAfter time.Duration) {
 	d := s.desks[s.world.rand.IntN(len(s.desks))]
 	turn = d.Turn(s.clock(), position, s.world.rand.Uint64())
-	return turn, d.PollAfter(position, turn, longestPoll)
+	return turn, d.PollAfter(position, turn, control.LongestPoll)
 }
