@@ -214,9 +214,7 @@ func (f *fleet) no(reason why) backoff.Outcome {
 	if reason == overQuota {
 		return backoff.Outcome{Status: api.TenantOverQuota.Meaning().Status}
 	}
-	rate, _ := f.freed.Rate(f.now)
-	place := f.book.Place(f.now, 1, rate)
-	wait := hint.Appointment(place, rate, hint.DefaultBounds(), f.rand.Uint64())
+	wait := f.desk.Turn(f.now, 0, f.rand.Uint64())
 	return backoff.Outcome{Status: api.NoCapacity.Meaning().Status, RetryMS: hint.Millis(wait)}
 }
 

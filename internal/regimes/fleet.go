@@ -46,8 +46,7 @@ type fleet struct {
 	hosts  []*machine
 	byName map[string]*machine
 	table  *table.Table
-	freed  *hint.Estimator
-	book   hint.Book
+	desk   *hint.Desk
 	now    time.Duration
 	second int
 	next   int                    // of the creates
@@ -60,11 +59,10 @@ type fleet struct {
 func (p *play) begin() *fleet {
 	f := &fleet{
 		play: *p, rand: rand.New(rand.NewPCG(p.seed, 0x726567696d65)), table: table.New(table.Options{}),
-		freed: hint.NewEstimator(hint.DefaultHalfLife), byName: map[string]*machine{},
+		desk: hint.NewDesk(0), byName: map[string]*machine{},
 		begins: make([]int, len(p.creates)), lives: make([]int64, p.tenants),
 	}
 	f.table.SetCohortRule(config.DefaultCohortPerHost, config.DefaultCohortWindow)
-	f.freed.Observe(0, 0)
 	for i := range p.size {
 		name := fmt.Sprintf("host-%03d", i+1)
 		m := &machine{Host: played.New(p.regime.config(name), p.memory, true), name: name, future: make(future, p.seconds)}
@@ -105,7 +103,7 @@ func (f *fleet) pass() error {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
-	f.freed.Observe(f.now, f.seen.freedNow)
+	f.desk.Freed(f.now, f.seen.freedNow)
 	f.seen.freedNow = 0
 	if err := f.hear(f.now + time.Second); err != nil {
 		return err
