@@ -6,9 +6,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -30,6 +32,13 @@ func Show(c *cobra.Command, r Printed) error {
 // UntilStopped is the context of a command that may take long: it ends when somebody interrupts it.
 func UntilStopped(c *cobra.Command) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+}
+
+// Count returns what tells how many of so many are done, in a unit as "rows". It may be called by
+// many at once.
+func Count[N int | int64](c *cobra.Command, unit string) func(done, total N) {
+	progress := Progress(c.ErrOrStderr())
+	return func(done, total N) { progress(done >= total, "%d of %d %s", done, total, unit) }
 }
 
 // Progress returns what tells how far something long has come: it rewrites one line on a terminal,
@@ -55,4 +64,23 @@ func Progress(w io.Writer) func(over bool, format string, args ...any) {
 		}
 		last = time.Now()
 	}
+}
+
+// Wrap breaks a text at blanks, and what has none where it must.
+func Wrap(text string, n int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > n {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+		for utf8.RuneCountInString(line) > n {
+			r := []rune(line)
+			lines, line = append(lines, string(r[:n])), string(r[n:])
+		}
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
 }

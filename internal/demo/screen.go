@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 )
 
 // The layout, in columns of a terminal of 80.
@@ -95,7 +97,7 @@ func (s *screen) clear() {
 
 // note adds a line to the step, broken where it is too long.
 func (s *screen) note(format string, args ...any) {
-	s.add(wrap(fmt.Sprintf(format, args...), width-indent)...)
+	s.add(cli.Wrap(fmt.Sprintf(format, args...), width-indent)...)
 }
 
 // pair adds a line with a part for each host.
@@ -153,17 +155,17 @@ func complaint(err error) []string {
 	case err == nil:
 		return nil
 	case !errors.As(err, &m):
-		return wrap(err.Error(), width-indent)
+		return cli.Wrap(err.Error(), width-indent)
 	}
 	host, _, _ := strings.Cut(err.Error(), m.Error())
-	lines := wrap(host+m.what, width-indent)
+	lines := cli.Wrap(host+m.what, width-indent)
 	lines = append(lines, hang("expected  ", m.want)...)
 	return append(lines, hang("got       ", m.got)...)
 }
 
 // hang sets a text beside its name.
 func hang(name, text string) []string {
-	lines := wrap(text, width-indent-len(name))
+	lines := cli.Wrap(text, width-indent-len(name))
 	for i := range lines {
 		lines[i] = name + lines[i]
 		name = strings.Repeat(" ", len(name))
@@ -189,25 +191,6 @@ func cut(s string, n int) string {
 		return s
 	}
 	return string(r[:n-1]) + "…"
-}
-
-// wrap breaks a text at blanks, and what has none where it must.
-func wrap(text string, n int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > n {
-			lines, line = append(lines, line), ""
-		}
-		line = strings.TrimSpace(line + " " + word)
-		for utf8.RuneCountInString(line) > n {
-			r := []rune(line)
-			lines, line = append(lines, string(r[:n])), string(r[n:])
-		}
-	}
-	if line != "" {
-		lines = append(lines, line)
-	}
-	return lines
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

@@ -102,20 +102,6 @@ func TestAComplaintSaysWhatWasExpected(t *testing.T) {
 	}
 }
 
-func TestWrapBreaksEverything(t *testing.T) {
-	for _, text := range []string{"", "a", strings.Repeat("word ", 50), strings.Repeat("x", 100), "a " + strings.Repeat("é", 45)} {
-		lines := wrap(text, 20)
-		for _, line := range lines {
-			if n := utf8.RuneCountInString(line); n == 0 || n > 20 {
-				t.Errorf("a line of %d: %q", n, line)
-			}
-		}
-		if got, want := strings.ReplaceAll(strings.Join(lines, ""), " ", ""), strings.ReplaceAll(text, " ", ""); got != want {
-			t.Errorf("%q became %q", want, got)
-		}
-	}
-}
-
 func TestTheLookFollowsTheEnvironment(t *testing.T) {
 	for _, c := range []struct{ all, lang, yes string }{
 		{"", "", "✓"}, {"", "C.UTF-8", "✓"}, {"C", "C.UTF-8", "+"}, {"", "en_US.ISO-8859-1", "+"}, {"de_DE.utf8", "C", "✓"},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/internal/cli"
 )
 
 // grouped writes a number with a comma at each thousand.
@@ -44,7 +45,7 @@ func partsOf(h *api.Host) (amounts [parts]int64) {
 func (s *screen) introduce(p plan) {
 	fmt.Fprintf(s.out, "plimsoll %s: the main job on real processes\n\n", p.version)
 	if p.asked > 0 {
-		for _, line := range wrap(fmt.Sprintf("There is too little memory for a budget of %s (limit: %s), so it is %s here, and fewer sandboxes fit.", p.asked, p.binding, p.budget), width-2) {
+		for _, line := range cli.Wrap(fmt.Sprintf("There is too little memory for a budget of %s (limit: %s), so it is %s here, and fewer sandboxes fit.", p.asked, p.binding, p.budget), width-2) {
 			fmt.Fprintln(s.out, "  "+line)
 		}
 		fmt.Fprintln(s.out)

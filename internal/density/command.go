@@ -1,6 +1,7 @@
 package density
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -59,15 +60,8 @@ so that one file does for --memory and --train-memory.`,
 			if err != nil {
 				return cli.NotValid(err)
 			}
-			progress := cli.Progress(c.ErrOrStderr())
-			o.Progress = func(done, total int64) { progress(done >= total, "%d of %d host-seconds", done, total) }
-			ctx, stop := cli.UntilStopped(c)
-			defer stop()
-			r, err := simulate(ctx, o, in)
-			if err != nil {
-				return err
-			}
-			return report.Show(c, r, page)
+			o.Progress = cli.Count[int64](c, "host-seconds")
+			return report.Play(c, page, func(ctx context.Context) (report.Paged, error) { return simulate(ctx, o, in) })
 		},
 	}
 	f := c.Flags()

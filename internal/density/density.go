@@ -3,7 +3,6 @@ package density
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -90,9 +89,8 @@ type Early struct {
 }
 
 const (
-	fittedTrain, fittedJudged = 200, 2000
-	choices                   = 12  // of the first runs of a class
-	leastEarly                = 600 // seconds that each of them is played for
+	choices    = 12  // of the first runs of a class
+	leastEarly = 600 // seconds that each of them is played for
 )
 
 // fold is what is learned from, and what is played.
@@ -107,8 +105,8 @@ type input struct {
 // load gathers the runs and parts them.
 func (o *Options) load() (input, error) {
 	if o.Runs == "" {
-		model := fold{train: workload.Fitted(fittedTrain, 2*o.Seed), judged: workload.Fitted(fittedJudged, 2*o.Seed+1)}
-		return input{[]fold{model}, "fitted model"}, nil
+		train, judged := workload.FittedParts(o.Seed)
+		return input{[]fold{{train: train, judged: judged}}, "fitted model"}, nil
 	}
 	judged, err := workload.Read(o.Runs, o.Memory)
 	if err != nil {
@@ -121,8 +119,7 @@ func (o *Options) load() (input, error) {
 	if len(judged) < 2 {
 		return input{}, fmt.Errorf("%s: one run alone cannot be parted into those to learn from and those to judge: give --train-runs and --train-memory", o.Runs)
 	}
-	shuffle(judged, o.Seed)
-	a, b := judged[:len(judged)/2], judged[len(judged)/2:]
+	a, b := workload.Halves(judged, o.Seed)
 	return input{[]fold{{train: a, judged: b}, {train: b, judged: a}}, "files, each half judged by what the other taught"}, nil
 }
 
@@ -143,10 +140,6 @@ func simulate(ctx context.Context, o Options, in input) (*Result, error) {
 	}
 	r.After30 = s.early(r, played[len(policies)])
 	return r, nil
-}
-
-func shuffle(runs []workload.Run, seed uint64) {
-	rand.New(rand.NewPCG(seed, 0x70617274)).Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
 }
 
 // stage plays many hosts side by side, each for itself.
@@ -214,7 +207,7 @@ func (s *stage) firstRuns() (plays []play) {
 	for i := range choices {
 		f := folds[i%len(folds)]
 		first := slices.Clone(f.train)
-		shuffle(first, s.Seed+uint64(i)+1)
+		workload.Shuffle(first, s.Seed+uint64(i)+1)
 		rule := learnedRule(first[:learn.Enough], s.configured())
 		s.early30 = append(s.early30, s.reserve(rule))
 		cohort := s.Cohorts[(i/len(folds))%len(s.Cohorts)]

@@ -91,10 +91,10 @@ func TestDoublingIsChargedWithinOneSample(t *testing.T) {
 		Ask: gate.Ask{Memory: 4 * gate.GiB, Rule: gate.ReserveRule{Learned: 250 * gate.MiB}},
 	}}
 	m.renew()
-	m.now = time.Second
+	m.Now = time.Second
 	s := host.Sample{Limits: []gate.Limit{{Name: "machine", Size: 32 * gate.GiB}}, Full: true}
 	step := func(ev host.Event) {
-		if denial := m.Step(m.now, ev).Answer.Denial; denial != "" {
+		if denial := m.Step(m.Now, ev).Answer.Denial; denial != "" {
 			t.Fatalf("%T: %s", ev, denial)
 		}
 	}
@@ -102,7 +102,7 @@ func TestDoublingIsChargedWithinOneSample(t *testing.T) {
 	for i := range 20 {
 		id := fmt.Sprint("s", i)
 		for _, ev := range []host.Event{
-			host.Reserve{ID: id, Gen: 1, Ask: m.Ask, Until: m.now + time.Minute, Incarnation: 1},
+			host.Reserve{ID: id, Gen: 1, Ask: m.Ask, Until: m.Now + time.Minute, Incarnation: 1},
 			host.Redeem{ID: id, Epoch: 1},
 			host.Track{ID: id, Epoch: 1},
 		} {
@@ -115,7 +115,7 @@ func TestDoublingIsChargedWithinOneSample(t *testing.T) {
 			s.Sandboxes[i].Bytes = gate.FromMiB(mib)
 		}
 		s.Limits[0].Used = gate.FromMiB(20 * mib)
-		m.now += time.Second
+		m.Now += time.Second
 		step(s)
 		return m.Admittable()
 	}
@@ -202,7 +202,7 @@ func TestFittedDensity(t *testing.T) {
 		t.Errorf("per host: %v", per)
 	}
 	l := r.Learned[0]
-	if l.TrainRuns != fittedTrain || l.Seen > l.Predicted+0.1 {
+	if l.TrainRuns != workload.FittedTrain || l.Seen > l.Predicted+0.1 {
 		t.Errorf("%+v", l)
 	}
 	if r.After30.LeastFinal < 0.8 || r.After30.Runs != learn.Enough {

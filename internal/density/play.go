@@ -64,7 +64,6 @@ type machine struct {
 	rand *rand.Rand
 	seen Figures
 
-	now     host.Instant
 	need    gate.Bytes
 	reserve gate.Bytes
 	placed  int64
@@ -101,15 +100,18 @@ func (p play) run(ctx context.Context, told func(seconds int64)) (Figures, error
 func (m *machine) renew() {
 	cfg := host.DefaultConfig("h1", 8)
 	cfg.Mode = m.Mode
-	m.Host, m.full = played.New(cfg, m.play.Memory, m.play.Boots), false
+	h := played.New(cfg, m.play.Memory, m.play.Boots)
+	if m.Host != nil {
+		h.Now = m.Now
+	}
+	m.Host, m.full = h, false
 	m.waiting = m.Cohort
 }
 
 // second lets one pass: who is done goes, who was starting has, everybody is measured, and who
 // fits comes.
 func (m *machine) second() error {
-	m.now += time.Second
-	m.Now = m.now
+	m.Now += time.Second
 	for _, part := range []func() error{m.leave, m.track, m.measure, m.admit} {
 		if err := part(); err != nil {
 			return err

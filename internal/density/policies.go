@@ -78,7 +78,7 @@ func candidates() []policy {
 	for _, s := range []float64{0.001, 0.002, 0.004} {
 		all = append(all,
 			policy{fmt.Sprintf("bandwidth, s %g/MiB, 1 s", s), gate.WorkingSet, bandwidthRule(s, func([]workload.Run) float64 { return 1 })},
-			policy{fmt.Sprintf("bandwidth, s %g/MiB, 1 run", s), gate.WorkingSet, bandwidthRule(s, meanLife)},
+			policy{fmt.Sprintf("bandwidth, s %g/MiB, 1 run", s), gate.WorkingSet, bandwidthRule(s, workload.MeanLife)},
 		)
 	}
 	return all
@@ -101,11 +101,3 @@ func bandwidthRule(s float64, more func([]workload.Run) float64) func([]workload
 }
 
 func inMiB(b gate.Bytes) float64 { return float64(b) / float64(gate.MiB) }
-
-func meanLife(runs []workload.Run) float64 {
-	n := 0
-	for i := range runs {
-		n += len(runs[i].Resident)
-	}
-	return float64(n) / float64(len(runs))
-}

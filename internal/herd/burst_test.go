@@ -42,7 +42,7 @@ func TestBurstOfThePeers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Peers) != 4 || r.broken() != nil {
+	if len(r.Peers) != 4 || r.Broken() != nil {
 		t.Errorf("%+v", r)
 	}
 	for _, b := range r.all() {

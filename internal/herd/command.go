@@ -50,9 +50,8 @@ answered no. The same seed gives the same answer with any --jobs.
 			if err := o.parse(lives, loads); err != nil {
 				return cli.Mistake(c, "%w", err)
 			}
-			progress := cli.Progress(c.ErrOrStderr())
-			o.Progress = func(done, total int) { progress(done >= total, "%d of %d rows", done, total) }
-			return play(c, to, func(ctx context.Context) (result, error) { return Simulate(ctx, o) })
+			o.Progress = cli.Count[int](c, "rows")
+			return report.Play(c, to, func(ctx context.Context) (report.Paged, error) { return Simulate(ctx, o) })
 		},
 	}
 	f := c.Flags()
@@ -93,9 +92,8 @@ takes first; the others are as plimsoll sim herd has them.
 			if err := o.check(); err != nil {
 				return cli.Mistake(c, "%w", err)
 			}
-			progress := cli.Progress(c.ErrOrStderr())
-			o.Progress = func(done, total int) { progress(done >= total, "%d of %d bursts", done, total) }
-			return play(c, to, func(ctx context.Context) (result, error) { return SimulateBurst(ctx, o) })
+			o.Progress = cli.Count[int](c, "bursts")
+			return report.Play(c, to, func(ctx context.Context) (report.Paged, error) { return SimulateBurst(ctx, o) })
 		},
 	}
 	f := c.Flags()
@@ -109,26 +107,6 @@ takes first; the others are as plimsoll sim herd has them.
 	f.IntVar(&o.Jobs, "jobs", runtime.NumCPU(), "bursts played at a time")
 	report.Flag(c, &to)
 	return c
-}
-
-// result is what either command shows.
-type result interface {
-	report.Paged
-	broken() error
-}
-
-// play plays, shows, and fails if what ours promises did not hold.
-func play(c *cobra.Command, to string, simulate func(context.Context) (result, error)) error {
-	ctx, stop := cli.UntilStopped(c)
-	defer stop()
-	r, err := simulate(ctx)
-	if err != nil {
-		return err
-	}
-	if err := report.Show(c, r, to); err != nil {
-		return err
-	}
-	return r.broken()
 }
 
 // What is played at most: beyond it a run would not end within a day.
@@ -210,30 +188,15 @@ func words[T any](all []T) (out []string) {
 	return out
 }
 
-// plainly is what was assumed as the help has it.
+// plainly is what was assumed as the help has it, in lines of up to 95 characters.
 func plainly(assumed []string) string {
-	var b strings.Builder
-	b.WriteString("Assumed:\n")
+	lines := []string{"Assumed:"}
 	for _, s := range assumed {
-		b.WriteString(fold("  - ", s))
-	}
-	return strings.TrimRight(b.String(), "\n")
-}
-
-// fold breaks a sentence into lines of up to 95 characters.
-func fold(mark, s string) string {
-	var b strings.Builder
-	line := mark
-	for i, w := range strings.Fields(s) {
-		if i > 0 && len(line)+1+len(w) > 95 {
-			b.WriteString(line + "\n")
-			line = strings.Repeat(" ", len(mark)) + w
-			continue
+		mark := "  - "
+		for _, line := range cli.Wrap(s, 95-len(mark)) {
+			lines = append(lines, mark+line)
+			mark = "    "
 		}
-		if i > 0 {
-			line += " "
-		}
-		line += w
 	}
-	return b.String() + line + "\n"
+	return strings.Join(lines, "\n")
 }

@@ -88,13 +88,13 @@ func TestMistakesOfTheCommands(t *testing.T) {
 
 // What ours promises and did not keep ends with status 1.
 func TestBroken(t *testing.T) {
-	if err := (&Result{Rows: []Row{{Policy: Heartbeats, WrongRefusals: 9}}}).broken(); err != nil {
+	if err := (&Result{Rows: []Row{{Policy: Heartbeats, WrongRefusals: 9}}}).Broken(); err != nil {
 		t.Error(err)
 	}
-	if err := (&Result{Rows: []Row{{Policy: Deltas, WrongRefusals: 1}}}).broken(); err == nil {
+	if err := (&Result{Rows: []Row{{Policy: Deltas, WrongRefusals: 1}}}).Broken(); err == nil {
 		t.Error("a wrong refusal of ours is none")
 	}
-	if err := (&BurstResult{Burst: Burst{OverAdmissions: 1}}).broken(); err == nil {
+	if err := (&BurstResult{Burst: Burst{OverAdmissions: 1}}).Broken(); err == nil {
 		t.Error("an over-admission of ours is none")
 	}
 }

@@ -95,7 +95,7 @@ func TestHerd(t *testing.T) {
 			}
 		}
 	}
-	if err := r.broken(); err != nil {
+	if err := r.Broken(); err != nil {
 		t.Error(err)
 	}
 }

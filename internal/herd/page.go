@@ -169,7 +169,7 @@ func (r *Result) section(life, load float64) report.Section {
 		Limits: []report.Mark{{At: target(load), Label: "the target of ours at this load"}},
 	}
 	var erlang float64
-	for _, name := range distinctWords(r.Rows) {
+	for _, name := range distinct(r.Rows, func(row *Row) string { return row.Policy }) {
 		s := report.Series{Name: name, Color: colors[name]}
 		for _, row := range r.of(name) {
 			if row.LifeS == life && row.Load == load {
@@ -223,18 +223,9 @@ func risks() []string {
 }
 
 // distinct are the values that rows have, in their order.
-func distinct(rows []Row, of func(*Row) float64) (out []float64) {
+func distinct[T comparable](rows []Row, of func(*Row) T) (out []T) {
 	for i := range rows {
 		if v := of(&rows[i]); !slices.Contains(out, v) {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-func distinctWords(rows []Row) (out []string) {
-	for i := range rows {
-		if v := rows[i].Policy; !slices.Contains(out, v) {
 			out = append(out, v)
 		}
 	}

@@ -7,6 +7,12 @@ import (
 	"text/tabwriter"
 
 	"github.com/plimsoll-project/plimsoll/internal/cli"
+	"github.com/plimsoll-project/plimsoll/internal/report"
+)
+
+var (
+	_ report.Judged = (*Result)(nil)
+	_ report.Judged = (*BurstResult)(nil)
 )
 
 // Print writes the table for people.
@@ -72,7 +78,7 @@ func part(x float64) string {
 }
 
 // broken says that ours took more than there was room for, or refused what fitted.
-func (r *Result) broken() error {
+func (r *Result) Broken() error {
 	for i := range r.Rows {
 		if row := &r.Rows[i]; row.Policy == Deltas && row.OverAdmissions+row.WrongRefusals > 0 {
 			return violated(row.OverAdmissions, row.WrongRefusals)
@@ -106,7 +112,7 @@ func (b *Burst) words() []string {
 
 func (r *BurstResult) all() []Burst { return append([]Burst{r.Burst}, r.Peers...) }
 
-func (r *BurstResult) broken() error {
+func (r *BurstResult) Broken() error {
 	if r.OverAdmissions+r.WrongRefusals > 0 {
 		return violated(r.OverAdmissions, r.WrongRefusals)
 	}

@@ -1,6 +1,7 @@
 package regimes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -76,18 +77,8 @@ arrival_ms,batch,vcpu,configured_mib,lifetime_ms,censored for what is asked for.
 			if err != nil {
 				return cli.NotValid(err)
 			}
-			progress := cli.Progress(c.ErrOrStderr())
-			o.Progress = func(done, total int64) { progress(done >= total, "%d of %d host-seconds", done, total) }
-			ctx, stop := cli.UntilStopped(c)
-			defer stop()
-			r, err := simulate(ctx, o, in)
-			if err != nil {
-				return err
-			}
-			if err := report.Show(c, r, page); err != nil {
-				return err
-			}
-			return r.Broken()
+			o.Progress = cli.Count[int64](c, "host-seconds")
+			return report.Play(c, page, func(ctx context.Context) (report.Paged, error) { return simulate(ctx, o, in) })
 		},
 	}
 	o.flags(c)

@@ -31,13 +31,11 @@ type input struct {
 	arrivals      []workload.Arrival // nil: they are drawn
 }
 
-const fittedTrain, fittedJudged = 200, 2000
-
 // load reads what files there are.
 func (o *Options) load() (in input, err error) {
 	in.source = "fitted model"
 	if o.Runs == "" {
-		in.train, in.judged = workload.Fitted(fittedTrain, 2*o.Seed), workload.Fitted(fittedJudged, 2*o.Seed+1)
+		in.train, in.judged = workload.FittedParts(o.Seed)
 	} else if err = o.readRuns(&in); err != nil {
 		return in, err
 	}
@@ -69,8 +67,8 @@ func (o *Options) readRuns(in *input) error {
 	if len(runs) < 2 {
 		return fmt.Errorf("%s: one run alone cannot be parted into those to learn from and those to play", o.Runs)
 	}
-	rand.New(rand.NewPCG(o.Seed, 0x70617274)).Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
-	in.source, in.train, in.judged = "runs of "+o.Runs, runs[:len(runs)/2], runs[len(runs)/2:]
+	in.source = "runs of " + o.Runs
+	in.train, in.judged = workload.Halves(runs, o.Seed)
 	return nil
 }
 
@@ -101,7 +99,7 @@ func (in *input) drawn(o *Options, factor float64, r *rand.Rand) (all []create) 
 	if o.Batched {
 		draw = workload.Batched
 	}
-	rate := factor * o.Load * float64(o.Hosts) / meanLife(in.judged)
+	rate := factor * o.Load * float64(o.Hosts) / workload.MeanLife(in.judged)
 	tenants := o.tenants()
 	same := map[int]int{} // batch -> the run of its first
 	for i, a := range draw(r, rate, o.span(), shape) {
@@ -117,14 +115,6 @@ func (in *input) drawn(o *Options, factor float64, r *rand.Rand) (all []create) 
 
 // cpuOfOne is what a drawn sandbox asks for: it scores, and refuses nobody.
 const cpuOfOne = 250
-
-func meanLife(runs []workload.Run) float64 {
-	n := 0
-	for i := range runs {
-		n += len(runs[i].Resident)
-	}
-	return float64(n) / float64(len(runs))
-}
 
 // recorded are the creates of a file: each lives as long as it did there, and one that still ran
 // at the end of the record to the end of the play. What it holds is a run's, drawn out over that

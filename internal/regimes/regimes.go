@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll-project/plimsoll/gate"
 	"github.com/plimsoll-project/plimsoll/internal/cli"
+	"github.com/plimsoll-project/plimsoll/internal/report"
 )
 
 // Options is what is played.
@@ -219,6 +220,8 @@ func (s *stage) result(rows, sensitivity, together []Row) *Result {
 
 // all are the rows of all plays.
 func (r *Result) all() [][]Row { return [][]Row{r.Regimes, r.Sensitivity, r.Together} }
+
+var _ report.Judged = (*Result)(nil)
 
 // Broken says what was seen that may never be, or nothing.
 func (r *Result) Broken() error {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,6 +54,27 @@ func placeFor(c *cobra.Command, to string) error {
 type Paged interface {
 	cli.Printed
 	Page() *Page
+}
+
+// Judged is a result that says whether what ours promises held.
+type Judged interface{ Broken() error }
+
+// Play plays until somebody interrupts it, shows what came of it, and fails if that is Judged, and
+// broken.
+func Play(c *cobra.Command, to string, simulate func(context.Context) (Paged, error)) error {
+	ctx, stop := cli.UntilStopped(c)
+	defer stop()
+	r, err := simulate(ctx)
+	if err != nil {
+		return err
+	}
+	if err := Show(c, r, to); err != nil {
+		return err
+	}
+	if j, ok := r.(Judged); ok {
+		return j.Broken()
+	}
+	return nil
 }
 
 // Show prints a result in the form that -o asks for, and then writes its page where one is wanted,

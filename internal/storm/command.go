@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"runtime"
@@ -49,15 +50,8 @@ The same seed gives the same answer. What is assumed is in the JSON and on the p
 			if err := o.check(); err != nil {
 				return cli.Mistake(c, "%w", err)
 			}
-			progress := cli.Progress(c.ErrOrStderr())
-			o.Progress = func(done, total int) { progress(done == total, "%d of %d plays", done, total) }
-			ctx, stop := cli.UntilStopped(c)
-			defer stop()
-			r, err := Simulate(ctx, o)
-			if err != nil {
-				return err
-			}
-			return report.Show(c, r, to)
+			o.Progress = cli.Count[int](c, "plays")
+			return report.Play(c, to, func(ctx context.Context) (report.Paged, error) { return Simulate(ctx, o) })
 		},
 	}
 	f := c.Flags()

@@ -45,6 +45,14 @@ var heavyTail = []struct{ upTo, from, to float64 }{
 	{0.36, 500, 1000}, {0.944, 1000, 2000}, {1, 2000, 3680},
 }
 
+// So many runs of the model are learned from, and so many others played, where no files are given.
+const FittedTrain, FittedJudged = 200, 2000
+
+// FittedParts draws both.
+func FittedParts(seed uint64) (train, judged []Run) {
+	return Fitted(FittedTrain, 2*seed), Fitted(FittedJudged, 2*seed+1)
+}
+
 // Fitted draws n runs of the model.
 func Fitted(n int, seed uint64) []Run {
 	r := rand.New(rand.NewPCG(seed, 0x666974746564))

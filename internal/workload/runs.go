@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/plimsoll-project/plimsoll/gate"
@@ -13,6 +14,26 @@ type Run struct {
 	Name     string
 	Peak     gate.Bytes
 	Resident []gate.Bytes
+}
+
+// Shuffle puts runs into an order that follows from the seed.
+func Shuffle(runs []Run, seed uint64) {
+	rand.New(rand.NewPCG(seed, 0x70617274)).Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
+}
+
+// Halves parts runs in two, of which one may be learned from and the other played. It shuffles them.
+func Halves(runs []Run, seed uint64) (a, b []Run) {
+	Shuffle(runs, seed)
+	return runs[:len(runs)/2], runs[len(runs)/2:]
+}
+
+// MeanLife is how many seconds runs live, on average.
+func MeanLife(runs []Run) float64 {
+	n := 0
+	for i := range runs {
+		n += len(runs[i].Resident)
+	}
+	return float64(n) / float64(len(runs))
 }
 
 // Read reads runs from two files: run,lifetime_ms,peak_mib and run,t_ms,resident_mib. The second
