@@ -14,7 +14,7 @@ import (
 // their own. The agent, the replica and the simulator all run this same code.
 var pure = []string{
 	"digest", "gate", "ledger", "pressure", "host", "table", "pool", "admission", "registry",
-	"learn", "hint", "ticket", "backoff", "api",
+	"learn", "hint", "ticket", "backoff", "api", "explain",
 }
 
 const (
