@@ -284,7 +284,7 @@ func TestReceiptsCrossReplicas(t *testing.T) {
 	}
 	text := string(b)
 	got, err := other.Parse(text, "flare", "run-1")
-	if err != nil || got != r || got.Refusals != 2 || !got.First.Equal(noon) {
+	if err != nil || got != r || got.Refusals != 2 || !got.First.Equal(noon) || got.Hint != 3*time.Second {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for name, try := range map[string]func() (hint.Receipt, error){
@@ -312,11 +312,21 @@ func TestReceiptsCrossReplicas(t *testing.T) {
 	}
 }
 
+// A hint longer than a receipt can say is the longest that it can.
+func TestReceiptOfALongHint(t *testing.T) {
+	k, now := keys(t, 1), time.UnixMilli(1000).UTC()
+	b, err := k.AppendMint(nil, hint.Receipt{}.Again(now, now.Add(100*24*time.Hour)), "c", "k")
+	if got, readErr := k.Parse(string(b), "c", "k"); err != nil || readErr != nil || got.Hint != math.MaxUint32*time.Millisecond {
+		t.Errorf("%+v, %v, %v", got, err, readErr)
+	}
+}
+
 func TestReceiptsThatCannotBeMinted(t *testing.T) {
 	k, now := keys(t, 1), time.UnixMilli(1000)
 	for name, r := range map[string]hint.Receipt{
 		"no instant":         {},
 		"appointment before": {First: now, Appointment: now.Add(-time.Second)},
+		"a hint before":      {First: now, Appointment: now, Hint: -time.Second},
 	} {
 		if _, err := k.AppendMint(nil, r, "c", "k"); err == nil {
 			t.Errorf("%s: minted", name)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -15,10 +16,11 @@ import (
 const ReceiptPrefix = "plr1."
 
 const (
-	receiptVersion = 1
+	receiptVersion = 2
 	receiptMAC     = 16 // bytes of the HMAC that travel
 	maxBinding     = 256
-	maxReceipt     = 2 + ticket.MaxKeyID + 8 + 8 + 4 + receiptMAC
+	maxReceipt     = 2 + ticket.MaxKeyID + numbersLen + receiptMAC
+	numbersLen     = 8 + 8 + 4 + 4
 )
 
 // ErrReceipt is a receipt that is not one of ours for this caller's key. It is no reason to
@@ -28,15 +30,16 @@ var ErrReceipt = errors.New("hint: not a receipt for this key")
 // Receipt is what a refused caller carries back, so that any replica knows how long it has been
 // trying. It reserves nothing and leaves no row. Times are the store's clock, in milliseconds.
 type Receipt struct {
-	First       time.Time // of the first refusal
-	Appointment time.Time // for which it was told to come back
-	Refusals    uint32    // so far
+	First       time.Time     // of the first refusal
+	Hint        time.Duration // that was told with it
+	Appointment time.Time     // for which it was last told to come back
+	Refusals    uint32        // so far
 }
 
-// Again is the receipt of one more refusal: the first stays the first.
+// Again is the receipt of one more refusal: the first stays the first, and so does what was told then.
 func (r Receipt) Again(now, appointment time.Time) Receipt {
 	if r.First.IsZero() {
-		r.First = now
+		r.First, r.Hint = now, appointment.Sub(now)
 	}
 	r.Appointment = appointment
 	r.Refusals++
@@ -57,7 +60,7 @@ func NewReceiptKeys(ring ticket.Keyring) (ReceiptKeys, error) {
 
 // AppendMint appends a receipt for a consumer's key to dst: base64url of
 //
-//	version(1) len(1) key-id u64(first ms) u64(appointment ms) u32(refusals) mac[:16]
+//	version(1) len(1) key-id u64(first ms) u64(appointment ms) u32(hint ms) u32(refusals) mac[:16]
 //
 // The MAC also covers consumer and key, which do not travel: a receipt is good for its own
 // request only. It allocates nothing when dst has room.
@@ -66,7 +69,7 @@ func (k ReceiptKeys) AppendMint(dst []byte, r Receipt, consumer, key string) ([]
 		return dst, ticket.ErrNoSigningKey
 	}
 	first, appointment := r.First.UnixMilli(), r.Appointment.UnixMilli()
-	if first < 0 || appointment < first || len(consumer)+len(key) > maxBinding {
+	if first < 0 || appointment < first || r.Hint < 0 || len(consumer)+len(key) > maxBinding {
 		return dst, fmt.Errorf("hint: receipt from %v for %v with %d bytes of names", r.First, r.Appointment, len(consumer)+len(key))
 	}
 	var raw [maxReceipt + 2 + maxBinding]byte
@@ -74,6 +77,7 @@ func (k ReceiptKeys) AppendMint(dst []byte, r Receipt, consumer, key string) ([]
 	b = append(b, k.keys[0].ID...)
 	b = binary.BigEndian.AppendUint64(b, uint64(first))
 	b = binary.BigEndian.AppendUint64(b, uint64(appointment))
+	b = binary.BigEndian.AppendUint32(b, uint32(min(r.Hint.Milliseconds(), math.MaxUint32)))
 	b = binary.BigEndian.AppendUint32(b, r.Refusals)
 	b = seal(b, k.keys[0].MAC, consumer, key)
 	return base64.RawURLEncoding.AppendEncode(append(dst, ReceiptPrefix...), b), nil
@@ -101,7 +105,7 @@ func (k ReceiptKeys) Parse(text, consumer, key string) (Receipt, error) {
 	}
 	var raw [maxReceipt + 2 + maxBinding]byte
 	n, err := base64.RawURLEncoding.Strict().Decode(raw[:], []byte(body))
-	if err != nil || n < 2+8+8+4+receiptMAC {
+	if err != nil || n < 2+numbersLen+receiptMAC {
 		return Receipt{}, ErrReceipt
 	}
 	var mac [receiptMAC]byte
@@ -114,12 +118,13 @@ func (k ReceiptKeys) Parse(text, consumer, key string) (Receipt, error) {
 	return Receipt{
 		First:       time.UnixMilli(int64(binary.BigEndian.Uint64(numbers))).UTC(),
 		Appointment: time.UnixMilli(int64(binary.BigEndian.Uint64(numbers[8:]))).UTC(),
-		Refusals:    binary.BigEndian.Uint32(numbers[16:]),
+		Hint:        time.Duration(binary.BigEndian.Uint32(numbers[16:])) * time.Millisecond,
+		Refusals:    binary.BigEndian.Uint32(numbers[20:]),
 	}, nil
 }
 
 func split(claims []byte) (id, numbers []byte, ok bool) {
-	if claims[0] != receiptVersion || len(claims) != 2+int(claims[1])+8+8+4 {
+	if claims[0] != receiptVersion || len(claims) != 2+int(claims[1])+numbersLen {
 		return nil, nil, false
 	}
 	return claims[2 : 2+claims[1]], claims[2+claims[1]:], true

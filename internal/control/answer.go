@@ -113,6 +113,7 @@ func (c call) waiting(a admission.Answer) api.Waiting {
 	}
 	h := c.appoint(a.Row.Key, c.turn(a.Row.Pool, w.Position))
 	w.RetryAfterMS, w.Receipt = h.retry.Milliseconds(), h.receipt
+	g.told.note(a.Row.ID, toldHint{in: h.retry, after: g.queuedFor(a.Row)})
 	w.PollAfterMS = g.pollAfter(a.Row.Pool, w.Position, h.retry).Milliseconds()
 	return w
 }

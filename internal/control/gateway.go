@@ -64,6 +64,7 @@ type Gateway struct {
 	sweep       sweeper
 	would       wouldBe
 	passed      passed
+	told        toldHints
 	reports     reports
 	looks       chan struct{} // holds one while somebody wants the registry read
 	own         book          // of what hosts alone record
@@ -111,6 +112,7 @@ func New(o Options) (*Gateway, error) {
 		hosts:    map[string]*attached{},
 		desks:    map[string]*hint.Desk{},
 		looks:    make(chan struct{}, 1),
+		told:     toldHints{most: mostTold},
 		known:    known{hosts: map[string]registry.Host{}, why: map[string]string{}},
 	}
 	g.own.rows, g.crew = admission.NewBook(mostByHost), newCrew()

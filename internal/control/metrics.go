@@ -20,6 +20,7 @@ type Metrics struct {
 	WouldRefuse     *prometheus.CounterVec
 	Admissions      *prometheus.CounterVec
 	ToSuccess       prometheus.Histogram
+	HintErrors      *prometheus.HistogramVec
 	Rejections      *prometheus.CounterVec
 	Reserves        *prometheus.CounterVec
 	InvalidReports  prometheus.Counter
@@ -47,6 +48,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help:    "Time from a request's first refusal, or its place in a queue, to its admission, over all its attempts.",
 			Buckets: []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600},
 		}),
+		HintErrors: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "plimsoll_retry_after_error_ratio",
+			Help:    "How far what a caller was first told is from when it was admitted, as a part of what it was told, without a sign: turn says whether it came sooner than that or later.",
+			Buckets: []float64{0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 2, 5, 10, 30},
+		}, []string{"pool", "mode", "turn"}),
 		Rejections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plimsoll_tickets_rejected_total",
 			Help: "Tickets that substrates presented and that admitted no boot, by reason.",
@@ -68,7 +74,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "Times that runs of a template peaked higher than was predicted, so that its reserve is the rule's again: an alarm.",
 		}, []string{"class"}),
 	}
-	r.MustRegister(m.Refusals, m.WouldRefuse, m.Admissions, m.ToSuccess, m.Rejections, m.Reserves, m.InvalidReports, m.StoreErrors, m.TemplatesBroken)
+	r.MustRegister(m.Refusals, m.WouldRefuse, m.Admissions, m.ToSuccess, m.HintErrors, m.Rejections, m.Reserves, m.InvalidReports, m.StoreErrors, m.TemplatesBroken)
 	return m
 }
 
@@ -124,6 +130,7 @@ func (g *Gateway) admitted(c call, r pool.Row) {
 	g.Metrics.Admissions.WithLabelValues(r.Pool, r.Class, r.Consumer).Inc()
 	if waited, ok := c.waitedFor(r); ok {
 		g.Metrics.ToSuccess.Observe(waited.Seconds())
+		c.judgeHint(r)
 	}
 	if !g.Log.Enabled(context.Background(), slog.LevelDebug) {
 		return // its words cost as much as the counting
