@@ -12,11 +12,15 @@
 // Its functions are pure, and may be called from any goroutine.
 package explain
 
+import (
+	"github.com/plimsoll-project/plimsoll/api"
+)
+
 // Explanation is what there is to say of a no.
 type Explanation struct {
 	Line    string   `json:"line"`              // whose no it is, with its numbers
 	Nearest string   `json:"nearest,omitempty"` // the host that came closest, and what it lacks
-	Changes []Change `json:"changes"`           // each alone admits, the least first
+	Changes []Change `json:"changes"`           // each alone admits; what the caller can do first
 }
 
 // Kind is what kind of change would admit.
@@ -28,13 +32,12 @@ const (
 	Smaller    Kind = "smaller"    // the request asks for less
 	Request    Kind = "request"    // another field of the request, or another value
 	Elsewhere  Kind = "elsewhere"  // another host than the pinned one
-	QueueUp    Kind = "queue"      // a place in the line instead of a no
-	Release    Kind = "release"    // something that is held is given back
+	QueueUp    Kind = "queue"      // a place in the line, and the yes when it is its turn
 	Limit      Kind = "limit"      // a cap, a share, a quota or a bound is raised
 	HostDeed   Kind = "host"       // an operator's order to a host: uncordon, bury
-	Add        Kind = "add"        // another host, or an agent that is heard again
+	AddHost    Kind = "add"        // another host, or an agent that is heard again
 	Permission Kind = "permission" // a token, a role, a right
-	Server     Kind = "server"     // whoever runs the server looks at its log
+	Server     Kind = "server"     // whoever runs the server mends it
 )
 
 // Who can make a change.
@@ -51,11 +54,37 @@ type Change struct {
 	Kind   Kind   `json:"kind"`
 	Who    Who    `json:"who"`
 	Target string `json:"target,omitempty"` // pool, host, tenant, class, consumer or field
-	From   int64  `json:"from,omitempty"`   // where it is a number that changes, in the unit of the field or setting
+	From   int64  `json:"from,omitempty"`   // where a number changes, in the unit of the field or setting
 	To     int64  `json:"to,omitempty"`
-	// Command is the plimsoll command that does it; empty where the request changes.
+	// Command is the plimsoll command that does it; empty where the request changes, or time does it.
 	Command string `json:"command,omitempty"`
 	// Patch is what changes of the request, as a JSON merge patch (RFC 7396) of its body.
 	Patch string `json:"patch,omitempty"`
 	Why   string `json:"why"` // for people, in one sentence
+}
+
+// Of explains a no.
+func Of(f *Facts) Explanation {
+	e := Explanation{Line: line(f), Changes: []Change{}}
+	if aboutRoom(f) {
+		e.Nearest = nearest(f)
+	}
+	for _, c := range changes(f) {
+		if c.Kind != "" {
+			e.Changes = append(e.Changes, c)
+		}
+	}
+	return e
+}
+
+// aboutRoom says whether it is hosts' room that was missing: by its code, or because a slot was
+// to be had and no host.
+func aboutRoom(f *Facts) bool {
+	switch f.Code {
+	case api.NoCapacity, api.Infeasible:
+		return true
+	case api.WaitingCapacity, api.PoolFull, api.QueueTimeout:
+		return f.lacks() == forHost
+	}
+	return false
 }

@@ -155,6 +155,7 @@ func (k Clerk) standing(r *Row, l *Limits) Standing {
 		s.count(u.meet(w))
 	}
 	s.QuotaAhead, s.Left = u.tenants[r.Tenant], u.slots.open(r.Holder())
+	s.Short, s.ShareShort = u.short()
 	return s
 }
 

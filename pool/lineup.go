@@ -9,6 +9,8 @@ type lineup struct {
 	grace   int64            // free slots that were freed so lately that absent waiters may still come for them
 	tenants map[string]int64 // tenant -> slots that its waiters ahead take
 	kinds   map[string]bool  // that have a present waiter lately without a host
+	behind  int64            // of those met, took nothing
+	ofShare int64            // and are of the row's share
 }
 
 // turn is what a waiter ahead means for those behind it.
@@ -42,9 +44,26 @@ func without(held map[Holder]int64, h Holder) map[Holder]int64 {
 	return out
 }
 
-// meet says what a waiter's turn is. One for whom no slot is left stands in nobody's way, not
-// even if it just found no host: the row may have a slot that it may not.
+// meet says what a waiter's turn is, and notes who took nothing.
 func (u *lineup) meet(w *Row) turn {
+	t := u.turnOf(w)
+	if t == noTurn || t == passedBy || t == sameKindFirst {
+		u.behind++
+		if i := u.slots.limits.shareOf(u.row.Holder()); i >= 0 && u.slots.limits.shareOf(w.Holder()) == i {
+			u.ofShare++
+		}
+	}
+	return t
+}
+
+// short says what the row lacks if all who took nothing so far still do.
+func (u *lineup) short() (slots, share int64) {
+	return u.slots.short(u.row.Holder(), u.behind, u.ofShare)
+}
+
+// turnOf says what a waiter's turn is. One for whom no slot is left stands in nobody's way, not
+// even if it just found no host: the row may have a slot that it may not.
+func (u *lineup) turnOf(w *Row) turn {
 	now := u.clerk.books.Now()
 	switch {
 	case u.atQuota(w.Tenant) || u.slots.open(w.Holder()) == 0:

@@ -64,6 +64,9 @@ type Standing struct {
 
 	Left      int64 // slots open to the claimant once those ahead have taken theirs
 	ShareFull bool  // the claimant's share holds its max
+	// By how much the cap, and the most that the claimant's share may hold, would both have to rise
+	// for it to be the claimant's turn, were all ahead there to take theirs.
+	Short, ShareShort int64
 
 	// What else a no may rest on.
 	Share    ShareStanding // the claimant's; the zero value: it has none

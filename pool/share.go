@@ -122,6 +122,20 @@ func (s *slots) open(h Holder) int64 {
 	return max(min(n, s.free), 0)
 }
 
+// short is by how many slots the cap would have to rise, and what the holder's share may hold at
+// most, for it to find one open after n others took one each, of whom so many are of its share.
+func (s *slots) short(h Holder, n, ofShare int64) (slots, share int64) {
+	var own int64
+	if i := s.limits.shareOf(h); i >= 0 {
+		own, share = s.own[i], max(1+ofShare-s.room[i], 0)
+	}
+	slots = max(1+n-s.free, 0)
+	if own <= ofShare {
+		slots = max(slots, 1+n-own-s.common)
+	}
+	return slots, share
+}
+
 // full says whether the holder's share holds all that it may, whatever else is free.
 func (s *slots) full(h Holder) bool {
 	i := s.limits.shareOf(h)
