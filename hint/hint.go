@@ -11,6 +11,8 @@
 // Worked: 10 slots a second are freed and 40 callers are ahead; it needs one slot. Its own slot
 // begins at 40 ÷ 10 = 4 s and lasts 0.1 s; it is told a moment from 4.05 to 4.1 s. The next
 // caller is told one from 4.15 to 4.2 s: one hint for all would bring the herd back as one wave.
+// What is said is in milliseconds, and who asks later and is told less may come to the same: a Desk
+// gives each millisecond away once.
 //
 // Functions and keys may be used from any goroutine; Estimator, Book and Desk have one owner each
 // and are not safe for concurrent use.
@@ -109,7 +111,8 @@ func mulDiv(a, b, c time.Duration) time.Duration {
 // Who is away hears of nothing, and its slot may stay free meanwhile. So it is back early by two
 // standard deviations of when that many slots are freed at random, which is 2/√position of
 // the wait, and by a quarter of it in any case, for the rate may rise. The first few stay.
-// Nobody is away for more than two minutes.
+// Nobody is away for two minutes: what is longer than a minute and a half is bent below that, so
+// that many who were told at once do not come back at once.
 func PollAfter(position int64, appointment, longPoll time.Duration) time.Duration {
 	quarters := time.Duration(0)
 	for _, least := range [...]int64{8, 16, 64} {
@@ -117,10 +120,18 @@ func PollAfter(position int64, appointment, longPoll time.Duration) time.Duratio
 			quarters++
 		}
 	}
-	return max(min(appointment-longPoll/2, appointment/4*quarters, longestAway), 0)
+	away := max(min(appointment-longPoll/2, appointment/4*quarters), 0)
+	if away <= longAway {
+		return away
+	}
+	last := longestAway - longAway
+	return longestAway - mulDiv(last, last, away-longAway+last)
 }
 
-const longestAway = 2 * time.Minute
+const (
+	longAway    = 90 * time.Second
+	longestAway = 2 * time.Minute
+)
 
 // Seconds is a wait in whole seconds, rounded up and at least one: the Retry-After header.
 func Seconds(d time.Duration) int64 { return max(ceil(d, time.Second), 1) }
@@ -160,11 +171,13 @@ func (k *Book) Place(now time.Duration, own int64, r Rate) Place {
 	return p
 }
 
-// Desk makes the appointments for what one pool frees. Not safe for concurrent use.
+// Desk makes the appointments for what one pool frees. No two callers are told the same moment, for as
+// long as there is a millisecond for each near enough to its turn. Not safe for concurrent use.
 type Desk struct {
 	freed  *Estimator
 	looked time.Duration // when it last heard what was freed
 	book   Book
+	seats  seats
 }
 
 // NewDesk opens a desk, which measures from now on.
@@ -186,20 +199,40 @@ func (d *Desk) Turn(now time.Duration, position int64, rand uint64) time.Duratio
 	// What was freed since it last heard is not known: to take that for nothing would have the rate
 	// fall by a tenth within five seconds.
 	rate, _ := d.freed.Rate(d.looked)
+	place, bounds := InQueue(position), LineBounds()
 	if position == 0 {
-		return Appointment(d.book.Place(now, 1, rate), rate, DefaultBounds(), rand)
+		place, bounds = d.book.Place(now, 1, rate), DefaultBounds()
 	}
-	return Appointment(InQueue(position), rate, LineBounds(), rand)
+	turn := Appointment(place, rate, bounds, rand)
+	near := max(turn/nearTurn, bounds.Min)
+	return d.seats.take(now, turn, max(turn-near, bounds.Min), min(turn+near, bounds.Max))
 }
+
+// nearTurn is the part of a wait by which it may be longer or shorter, for a moment of its own.
+const nearTurn = 8
+
+// Soon is when a caller should come back who waits for nothing that is measured.
+func (d *Desk) Soon(now time.Duration, rand uint64) time.Duration {
+	b := DefaultBounds()
+	return d.seats.take(now, Appointment(InQueue(1), 0, b, rand), b.Min, soonest*b.Unknown)
+}
+
+// soonest bounds what is told to very many at once: one a millisecond, for eight seconds.
+const soonest = 4
 
 // enough events are a rate that is off by a quarter at most, as a rule.
 const enough = 16
 
 // PollAfter is PollAfter of a turn that was just told, where enough was seen for that: nobody is
 // sent away on a guess.
-func (d *Desk) PollAfter(position int64, turn, longPoll time.Duration) time.Duration {
+func (d *Desk) PollAfter(now time.Duration, position int64, turn, longPoll time.Duration) time.Duration {
 	if d.freed.Events() < enough {
 		return 0
 	}
-	return PollAfter(position, turn, longPoll)
+	away := PollAfter(position, turn, longPoll)
+	if away == 0 {
+		return 0
+	}
+	near := away / nearTurn
+	return d.seats.take(now, away, away-near, min(away+near, longestAway))
 }

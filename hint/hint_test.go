@@ -132,8 +132,8 @@ func TestPollAfter(t *testing.T) {
 		{63, 40, 20},
 		{64, 40, 25},
 		{64, 120, 90},
-		{1000, 160, 120},
-		{1000, 600, 120},
+		{1000, 160, 105},
+		{1000, 680, 118},
 	} {
 		if got := hint.PollAfter(tc.position, time.Duration(tc.appointment)*time.Second, 30*time.Second); got != time.Duration(tc.want)*time.Second {
 			t.Errorf("%+v: poll after %v", tc, got)
@@ -145,7 +145,7 @@ func TestPollAfter(t *testing.T) {
 func TestNobodyIsSentAwayOnAGuess(t *testing.T) {
 	d := hint.NewDesk(0)
 	away := func(now time.Duration) time.Duration {
-		return d.PollAfter(200, d.Turn(now, 200, 0), 30*time.Second)
+		return d.PollAfter(now, 200, d.Turn(now, 200, 0), 30*time.Second)
 	}
 	if got := away(0); got != 0 {
 		t.Errorf("nothing was freed yet: away for %v", got)

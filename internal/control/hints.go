@@ -40,7 +40,10 @@ func (g *Gateway) watchFreed(ctx context.Context, before map[string]int64) map[s
 
 // later is an appointment for a caller who waits for nothing that is measured.
 func (g *Gateway) later() time.Duration {
-	return hint.Appointment(hint.InQueue(1), 0, hint.DefaultBounds(), g.Rand())
+	rand := g.Rand()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.deskOf("").Soon(g.Now(), rand)
 }
 
 // appointment is when a caller should come back.
@@ -72,7 +75,7 @@ func (c call) turn(poolName string, position int64) time.Duration {
 func (g *Gateway) pollAfter(poolName string, position int64, turn time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.deskOf(poolName).PollAfter(position, turn, LongestPoll)
+	return g.deskOf(poolName).PollAfter(g.Now(), position, turn, LongestPoll)
 }
 
 // appoint makes an appointment for one caller, and writes it on its receipt.

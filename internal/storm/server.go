@@ -165,5 +165,5 @@ func (s *service) attend(p *poll) {
 func (s *service) told(position int64) (turn, pollAfter time.Duration) {
 	d := s.desks[s.world.rand.IntN(len(s.desks))]
 	turn = d.Turn(s.clock(), position, s.world.rand.Uint64())
-	return turn, d.PollAfter(position, turn, control.LongestPoll)
+	return turn, d.PollAfter(s.clock(), position, turn, control.LongestPoll)
 }
