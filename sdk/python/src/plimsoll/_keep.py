@@ -1,0 +1,79 @@
+"""How an admission is kept: heartbeats until it is over, or given back. Pure."""
+
+from __future__ import annotations
+
+from ._calls import by_id
+from ._core import Core
+from ._effects import Program, Sleep
+from .backoff import MS, SECOND
+from .errors import Internal, LeaseLost, NotNow, PlimsollError
+from .wire import Admission
+
+_LOOK = 30 * SECOND
+"""How often one is looked at that needs no heartbeat: its host answers for it."""
+_LEAST = SECOND // 4
+"""The least between two tries."""
+_FOR_EVER = 2**62
+
+
+class Keeper:
+    """Keeps one admission. Its program is run beside the body, and reads and writes nothing else."""
+
+    def __init__(self, core: Core, admission: Admission, asked: int) -> None:
+        self._core = core
+        self._now = core.around.now
+        self._note(admission, asked)
+
+    def _note(self, a: Admission, asked: int) -> None:
+        """Take note of a yes to what was asked then. A heartbeat is due in a third of what it lives."""
+        self.admission = a
+        beat = (a.heartbeat_ms or 0) * MS
+        self._due = asked + (beat or _LOOK)
+        self._end = asked + 3 * beat if beat else None
+
+    def keep(self) -> Program[LeaseLost | None]:
+        """Keep it until it is over; return how it was lost, or None where it ended as it should."""
+        while True:
+            yield Sleep(max(self._due - self._now(), 0))
+            asked = self._now()
+            try:
+                kept = yield from self._core.heartbeat(
+                    by_id(self.admission.id), within=self._left() // 2 + MS
+                )
+            except PlimsollError as err:
+                if not isinstance(err, (NotNow, Internal)):
+                    return (yield from self._ended(err))
+                if not (yield from self._later(err)):
+                    return LeaseLost(self.admission, f"its time passed unheard: {err}")
+                continue
+            if not kept.alive or kept.epoch != self.admission.epoch:
+                return self._over(kept)
+            self._note(kept, asked)
+
+    def _left(self) -> int:
+        return _FOR_EVER if self._end is None else max(self._end - self._now(), 0)
+
+    def _later(self, err: PlimsollError) -> Program[bool]:
+        """Wait for the next try after one that failed; False where the lease's time passes first."""
+        wait = max(min(self._left() // 3, _LOOK), _LEAST, err.refusal.retry_after_ms * MS)
+        yield Sleep(min(wait, self._left()))
+        self._due = self._now()
+        if not (yield from self._core.token(err, self._now() + self._left())):
+            yield Sleep(self._left())
+        return self._left() > 0
+
+    def _ended(self, err: PlimsollError) -> Program[LeaseLost | None]:
+        """Look how it ended that is kept no longer."""
+        try:
+            return self._over((yield from self._core.get(by_id(self.admission.id))))
+        except PlimsollError:
+            return LeaseLost(self.admission, str(err))
+
+    def _over(self, kept: Admission) -> LeaseLost | None:
+        """Judge an end. A sandbox that ran and ended by itself, by its host's word, is none that was lost."""
+        if kept.epoch == self.admission.epoch and kept.state == "released" and kept.host and kept.started_at:
+            return None
+        why = f"it is {kept.state}"
+        if kept.epoch != self.admission.epoch:
+            why += f" at epoch {kept.epoch}, and was admitted at {self.admission.epoch}"
+        return LeaseLost(kept, f"{why}: {kept.reason}" if kept.reason else why)
