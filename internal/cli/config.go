@@ -22,9 +22,10 @@ section "fleet" (pools, classes, quotas, consumers) is kept by the store and cha
   plimsoll config check plimsoll.yaml
   plimsoll config diff plimsoll.yaml
   plimsoll config apply plimsoll.yaml
+  plimsoll config set pools.ci.cap=40
   plimsoll config history`,
 	}
-	return group(cmd, a.configCheck(), a.configExample(), a.configGet(), a.configDiff(), a.configApply(), a.configHistory(), a.configRollback())
+	return group(cmd, a.configCheck(), a.configExample(), a.configGet(), a.configDiff(), a.configApply(), a.configSet(), a.configHistory(), a.configRollback())
 }
 
 func (a *app) configCheck() *cobra.Command {

@@ -102,6 +102,11 @@ func (r *report) overlay(path, said string, into *Local) {
 		}
 		p = p.Elem().FieldByIndex(fieldsOf(p.Elem().Type())[key].Index).Addr()
 	}
+	r.said(path, said, p)
+}
+
+// said decodes one setting that is written as one word: a list with commas, a table likewise.
+func (r *report) said(path, said string, p reflect.Value) {
 	switch p.Elem().Kind() {
 	case reflect.Map:
 		r.overlayTable(path, said, p)
