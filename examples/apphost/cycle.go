@@ -104,7 +104,7 @@ func (a *app) wake(ctx context.Context) {
 			}
 			pause(asked, rand.N(min(time.Second<<min(try, 4), 8*time.Second)))
 		default:
-			a.giveUp(ctx, "the gate will not change its mind: "+err.Error(), err)
+			a.giveUp(ctx, "it cannot be started, and waiting would not change that", err)
 			return
 		}
 	}

@@ -172,7 +172,7 @@ func where(p *Place) string {
 		if p.Cap != nil {
 			text += fmt.Sprintf(", and all %d places are taken", *p.Cap)
 		}
-		if in := time.Until(p.Turn); in > 0 {
+		if in := time.Until(p.Turn); in > 3*time.Second { // what is nearer the page itself finds out
 			text += "; its turn is in about " + roughly(in)
 		}
 		return text + "."
@@ -202,8 +202,6 @@ func ordinal(n int64) string {
 // roughly rounds as a person would.
 func roughly(d time.Duration) string {
 	switch {
-	case d < 2*time.Second:
-		return "a second"
 	case d < 90*time.Second:
 		return fmt.Sprintf("%d s", int(d.Seconds()+0.5))
 	}
