@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	maxBody = 16 << 20 // of an answer; the longest list is far below
-	maxCall = 15 * time.Second
+	maxBody = 16 << 20         // of an answer; the longest list is far below
+	maxCall = 15 * time.Second // unless WithTimeout says otherwise
 )
 
 // call is one request.
@@ -67,7 +67,7 @@ func unheard(err error) bool {
 }
 
 func (c *Client) ask(ctx context.Context, base *url.URL, q call, out any) (int, error) {
-	bounded, cancel := context.WithTimeoutCause(ctx, maxCall+q.held, errTooSlow)
+	bounded, cancel := context.WithTimeoutCause(ctx, c.within+q.held, errTooSlow)
 	defer cancel()
 	status, err := c.exchange(bounded, base, q, out)
 	if ctx.Err() != nil && err != nil {
@@ -93,9 +93,17 @@ func (c *Client) exchange(ctx context.Context, base *url.URL, q call, out any) (
 	case len(body) > maxBody:
 		return 0, fmt.Errorf("%s %s: the answer is longer than %d bytes", q.method, q.path, maxBody)
 	case resp.StatusCode >= 300:
-		return resp.StatusCode, refusalOf(resp, body, time.Now())
+		no, ours := refusalOf(resp, body, time.Now())
+		if ours && no.Code != api.Unavailable {
+			c.budget.answered()
+		}
+		return resp.StatusCode, no
 	}
-	return resp.StatusCode, decode(q, resp, body, out)
+	err = decode(q, resp, body, out)
+	if err == nil {
+		c.budget.answered()
+	}
+	return resp.StatusCode, err
 }
 
 func (c *Client) request(ctx context.Context, base *url.URL, q call) (*http.Request, error) {

@@ -134,7 +134,7 @@ func virtual(t *testing.T, test func(t *testing.T, ctx context.Context)) {
 func TestAYesAtOnce(t *testing.T) {
 	virtual(t, func(t *testing.T, ctx context.Context) {
 		c, s := talk(t, yes(201))
-		a, err := c.Admit(ctx, request, client.Options{})
+		a, err := c.Admit(ctx, request, client.Options{Wait: client.Once})
 		if err != nil || a.Ticket != "t" {
 			t.Fatalf("got %+v, %v", a, err)
 		}
@@ -233,9 +233,9 @@ func TestConnectionsAndProxiesAreRetriedWithinTheWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, _ = talk(t, answer{err: errors.New("refused")})
-		_, err := c.Admit(ctx, request, client.Options{})
+		_, err := c.Admit(ctx, request, client.Options{Wait: client.Once})
 		var unreachable *client.Unreachable
-		if !errors.As(err, &unreachable) || client.NotNow(err) {
+		if !errors.As(err, &unreachable) || !client.NotNow(err) {
 			t.Fatal(err)
 		}
 	})
@@ -370,12 +370,18 @@ func TestTriesDoNotCrowdAtTheEndOfPatience(t *testing.T) {
 
 func TestCancelWhileWaiting(t *testing.T) {
 	virtual(t, func(t *testing.T, ctx context.Context) {
-		c, _ := talk(t, queued(1, 0), queued(1, time.Minute))
+		released := answer{status: 200, body: api.Admission{ID: "a-1", Key: "k", State: api.AdmissionStateReleased}}
+		c, s := talk(t, queued(1, 0), queued(1, time.Minute), released)
 		ctx, cancel := context.WithCancel(ctx)
 		time.AfterFunc(3*time.Second, cancel)
+		start := time.Now()
 		_, err := c.Admit(ctx, request, client.Options{Wait: time.Hour})
-		if !errors.Is(err, context.Canceled) {
+		if !errors.Is(err, context.Canceled) || time.Since(start) != 3*time.Second {
 			t.Fatal(err)
+		}
+		// The place is given back behind the caller, who need not wait for it.
+		if err := c.Close(); err != nil || len(s.seen) != 3 || s.seen[2].method != "DELETE" {
+			t.Fatalf("%v, %+v", err, s.seen)
 		}
 		c, _ = talk(t, no(api.NoCapacity, 60_000))
 		ctx, cancel = context.WithCancel(t.Context())

@@ -27,7 +27,8 @@ func (w *StillWaiting) Error() string {
 // Is makes errors.Is(err, api.WaitingCapacity) work.
 func (w *StillWaiting) Is(target error) bool { return target == error(api.WaitingCapacity) }
 
-// Unreachable is how a call ends that no replica answered.
+// Unreachable is how a call ends that no replica answered: a NotNow, for what it is about may
+// succeed as soon as one does.
 type Unreachable struct {
 	URL string
 	Err error
@@ -39,11 +40,13 @@ func (u *Unreachable) Error() string { return fmt.Sprintf("no answer from %s: %s
 // Unwrap returns the cause.
 func (u *Unreachable) Unwrap() error { return u.Err }
 
-// NotNow says that the same request, unchanged, may succeed later: ask again, and never
-// write it down as a failure. A place in the queue that is kept is one of these.
+// NotNow says that the same request, unchanged, may succeed later. A place in the queue that is
+// kept is one of these, and so is a gate that nobody reached.
+//
+// It is a tempo and no failure: never write it to a status column. Park the work as
+// waiting_capacity and ask again; and never run it outside a sandbox because the gate said no.
 func NotNow(err error) bool {
-	var waiting *StillWaiting
-	return errors.As(err, &waiting) || hasKind(err, api.NotNow)
+	return errors.As(err, new(*StillWaiting)) || errors.As(err, new(*Unreachable)) || hasKind(err, api.NotNow)
 }
 
 // NotAllowed says that a rule stands against this caller: its token, its role, its quota.

@@ -15,7 +15,7 @@ func FuzzRefusal(f *testing.F) {
 	f.Add(200, "", "null", "")
 	f.Fuzz(func(t *testing.T, status int, kind, body, after string) {
 		resp := &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}, "Retry-After": {after}}}
-		r := refusalOf(resp, []byte(body), time.Unix(1_800_000_000, 0))
+		r, _ := refusalOf(resp, []byte(body), time.Unix(1_800_000_000, 0))
 		if !known(r.Code) || r.RetryAfter < 0 || r.RetryAfter > 366*24*time.Hour {
 			t.Errorf("%+v", r)
 		}

@@ -34,7 +34,7 @@ func TestAKeptConnectionThatIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := c.Admit(t.Context(), api.AdmissionRequest{Key: "k", Class: "c"}, client.Options{}); err != nil {
+		if _, err := c.Admit(t.Context(), api.AdmissionRequest{Key: "k", Class: "c"}, client.Options{Wait: client.Once}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -46,7 +46,7 @@ var (
 // goes on only where nobody can have heard it.
 func TestTheNextAddress(t *testing.T) {
 	admit := func(c *client.Client) error {
-		_, err := c.Admit(context.Background(), api.AdmissionRequest{Key: "k", Class: "small"}, client.Options{})
+		_, err := c.Admit(context.Background(), api.AdmissionRequest{Key: "k", Class: "small"}, client.Options{Wait: client.Once})
 		return err
 	}
 	look := func(c *client.Client) error { _, err := c.Hosts(context.Background()); return err }

@@ -15,6 +15,7 @@ import (
 // server said how far off the turn is.
 func (s *seeker) wait(ctx context.Context, w api.Waiting, early bool) error {
 	s.request = nil
+	s.refused(time.Now())
 	if s.o.Progress != nil {
 		s.o.Progress(w)
 	}
@@ -22,7 +23,7 @@ func (s *seeker) wait(ctx context.Context, w api.Waiting, early bool) error {
 		return &StillWaiting{w}
 	}
 	if !early {
-		s.pacer = s.pace(earlyPolls)
+		s.pacer = s.pace(min(earlyPolls, s.c.widest()))
 		return s.sleep(ctx, s.away(&w), &StillWaiting{w})
 	}
 	in, what := s.pacer.Next(time.Now(), backoff.Outcome{}, s.c.random())
@@ -43,11 +44,15 @@ func (s *seeker) away(w *api.Waiting) time.Duration {
 }
 
 // earlyPolls stays below the time in which a waiter that went away still counts as on time.
-var earlyPolls = backoff.Policy{Cap: time.Second}
+const earlyPolls = time.Second
 
 // pause waits for the next try, or returns err when the next try would come after the end
-// of patience. It never comes before the server's appointment.
+// of patience. It never comes before the server's appointment; and where nobody answered, not
+// without a token of the client's budget.
 func (s *seeker) pause(ctx context.Context, err error) error {
+	if !errors.As(err, new(*Unreachable)) {
+		s.refused(time.Now())
+	}
 	if time.Until(s.deadline) <= 0 {
 		return err
 	}
@@ -61,13 +66,27 @@ func (s *seeker) pause(ctx context.Context, err error) error {
 	if s.o.Retry != nil {
 		s.o.Retry(err, in)
 	}
-	return s.sleep(ctx, in, err)
+	if err := s.sleep(ctx, in, err); err != nil {
+		return err
+	}
+	if unanswered(err) && !s.c.afford(ctx, s.deadline) {
+		return err
+	}
+	return ctx.Err()
 }
 
 // pace begins to count tries anew, within what is left of the patience.
-func (s *seeker) pace(p backoff.Policy) *backoff.Backoff {
-	p.Deadline = max(time.Until(s.deadline), time.Nanosecond)
-	return backoff.New(p, time.Now())
+func (s *seeker) pace(widest time.Duration) *backoff.Backoff {
+	left := max(time.Until(s.deadline), time.Nanosecond)
+	return backoff.New(backoff.Policy{Base: s.c.policy.Base, Cap: widest, Deadline: left}, time.Now())
+}
+
+// widest is the client's widest window.
+func (c *Client) widest() time.Duration {
+	if c.policy.Cap > 0 {
+		return c.policy.Cap
+	}
+	return 8 * time.Second
 }
 
 // outcome is what the state machine needs to know of an error; no answer is status 0.

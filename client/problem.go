@@ -12,8 +12,8 @@ import (
 	"github.com/plimsoll-project/plimsoll/backoff"
 )
 
-// refusalOf reads a no. now is for a Retry-After that is a date.
-func refusalOf(resp *http.Response, body []byte, now time.Time) *api.Refusal {
+// refusalOf reads a no, and says whether it is one of ours. now is for a Retry-After that is a date.
+func refusalOf(resp *http.Response, body []byte, now time.Time) (no *api.Refusal, ours bool) {
 	var p api.Problem
 	if !isJSON(resp.Header) || json.Unmarshal(body, &p) != nil || p.Code == "" {
 		// Not ours: a proxy in between, or another server.
@@ -21,9 +21,9 @@ func refusalOf(resp *http.Response, body []byte, now time.Time) *api.Refusal {
 			Code:       codeOf(resp.StatusCode),
 			Detail:     fmt.Sprintf("the answer was %s and no problem document", resp.Status),
 			RetryAfter: retryAfter(resp.Header, now),
-		}
+		}, false
 	}
-	return refusalIn(p, resp.StatusCode, resp.Header, now)
+	return refusalIn(p, resp.StatusCode, resp.Header, now), true
 }
 
 // refusalIn is the no of a problem document that came with a status and headers.

@@ -36,7 +36,8 @@ func (c *Client) beat(ctx context.Context, path string) (*api.Admission, error) 
 // Release gives an admission back, whatever its state: it ends a sandbox that runs, and
 // gives up a place in the queue. It may be called twice. It returns when slot and memory are
 // free, or with ctx, or when a replica could not be reached a few times; what has been asked
-// for goes on then, and the answer beside the error is what was last seen. An error that is api.NotFound means that nothing is held under this key.
+// for goes on then, and the answer beside the error is what was last seen. An error that is
+// api.NotFound means that nothing is held under this key.
 func (c *Client) Release(ctx context.Context, key string) (*api.Admission, error) {
 	return c.release(ctx, byKey(key), nil)
 }
@@ -80,11 +81,15 @@ const (
 )
 
 // persistence bounds how long an undoing is tried against replicas that do not answer.
-var persistence = backoff.Policy{Cap: 2 * time.Second, Deadline: 10 * time.Second}
+const (
+	persistence   = 10 * time.Second
+	persistWindow = 2 * time.Second
+)
 
 // persist makes an idempotent call, and makes it again when an error is worth that.
 func (c *Client) persist(ctx context.Context, q call, out any, worth func(error) bool) error {
-	pacer := backoff.New(persistence, time.Now())
+	end := time.Now().Add(persistence)
+	pacer := backoff.New(backoff.Policy{Base: c.policy.Base, Cap: min(persistWindow, c.widest()), Deadline: persistence}, time.Now())
 	for {
 		_, err := c.do(ctx, q, out)
 		if err == nil || ctx.Err() != nil || !worth(err) {
@@ -92,6 +97,9 @@ func (c *Client) persist(ctx context.Context, q call, out any, worth func(error)
 		}
 		in, what := pacer.Next(time.Now(), outcome(err), c.random())
 		if what != backoff.Retry || sleep(ctx, in) != nil {
+			return err
+		}
+		if unanswered(err) && !c.afford(ctx, end) {
 			return err
 		}
 	}

@@ -68,7 +68,7 @@ func admit(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 4 {
 		ts.Fatalf("usage: admit TOKENFILE CLASS KEY TICKETFILE")
 	}
-	a, err := service(ts, args[0]).Admit(context.Background(), api.AdmissionRequest{Class: args[1], Key: args[2]}, client.Options{})
+	a, err := service(ts, args[0]).Admit(context.Background(), api.AdmissionRequest{Class: args[1], Key: args[2]}, client.Options{Wait: client.Once})
 	outcome(ts, neg, err)
 	if err == nil {
 		ts.Check(os.WriteFile(ts.MkAbs(args[3]), []byte(a.Ticket+"\n"), 0o600))

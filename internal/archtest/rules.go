@@ -240,7 +240,7 @@ func clientImports(t *Tree) (faults []string) {
 
 func publicImports(t *Tree) (faults []string) {
 	for _, p := range t.Packages {
-		if insideAny(p.Path, []string{"internal", "cmd", "plimsolltest"}) {
+		if insideAny(p.Path, []string{"internal", "cmd", "plimsolltest"}) || p.isProgram() {
 			continue // plimsolltest runs a real control plane for users' own tests
 		}
 		imports(t, p, func(at, imported string, ours bool) {
@@ -250,6 +250,12 @@ func publicImports(t *Tree) (faults []string) {
 		})
 	}
 	return faults
+}
+
+// isProgram says whether a package is one that nobody can import.
+func (p *Package) isProgram() bool {
+	sources := p.sources()
+	return len(sources) > 0 && sources[0].AST.Name.Name == "main"
 }
 
 func noImportOfCmd(t *Tree) (faults []string) {
@@ -308,7 +314,7 @@ func packageNames(t *Tree) (faults []string) {
 func packageComments(t *Tree) (faults []string) {
 	for _, p := range t.Packages {
 		sources := p.sources()
-		if insideAny(p.Path, []string{"internal", "cmd"}) || len(sources) == 0 {
+		if insideAny(p.Path, []string{"internal", "cmd"}) || len(sources) == 0 || p.isProgram() {
 			continue
 		}
 		name := sources[0].AST.Name.Name

@@ -105,9 +105,11 @@ func (r *runner) admit(ctx context.Context, ask asking) (*api.Admission, error) 
 	}()
 	defer r.line.clear()
 	a, err := ask(ctx, r.request, client.Options{
-		Wait:     max(time.Until(r.deadline), 0),
+		Wait:     client.Within(time.Until(r.deadline)),
 		Progress: func(w api.Waiting) { r.line.say(placeOf(w)) },
 		Retry:    func(err error, in time.Duration) { r.line.say(again(err, in)) },
+		// What is left is given back by giveUp, before this process ends.
+		KeepPlace: true,
 	})
 	// The watcher is over before its word is read.
 	cancel()
@@ -124,7 +126,7 @@ func (r *runner) admit(ctx context.Context, ask asking) (*api.Admission, error) 
 // again says why the next try comes, and when.
 func again(err error, in time.Duration) string {
 	word := ""
-	if client.NotNow(err) {
+	if _, refused := api.AsRefusal(err); refused {
 		word = "refused: "
 	}
 	return word + err.Error() + ", again in " + seconds(in)

@@ -23,7 +23,7 @@ func quiet() sandbox { return sandbox{touch: mebibytes(touched), with: os.Getpid
 
 // admit asks once, in refuse mode.
 func (n *node) admit(ctx context.Context) (*api.Admission, error) {
-	return n.client.Admit(ctx, api.AdmissionRequest{Key: client.NewKey(), Class: className}, client.Options{})
+	return n.client.Admit(ctx, api.AdmissionRequest{Key: client.NewKey(), Class: className}, client.Options{Wait: client.Once})
 }
 
 // admitInTime asks until it is admitted: room that another has left is there a sample later at most,

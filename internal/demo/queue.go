@@ -103,7 +103,7 @@ func (n *node) queueUp(ctx context.Context, d *demo) *waiter {
 	go func() {
 		defer close(w.over)
 		request := api.AdmissionRequest{Key: w.key, Class: className, Mode: api.WaitModeQueue}
-		w.admission, w.err = n.client.Admit(ctx, request, client.Options{Wait: d.patience()})
+		w.admission, w.err = n.client.Admit(ctx, request, client.Options{Wait: d.patience(), KeepPlace: true})
 	}()
 	return w
 }

@@ -116,7 +116,7 @@ func refusedForNow(t *testing.T, r *replica, key string) {
 		t.Fatal(err)
 	}
 	for _, mode := range []api.WaitMode{api.WaitModeRefuse, api.WaitModeQueue} {
-		_, err := c.Admit(within(t, hung), api.AdmissionRequest{Key: key, Class: "probe", Mode: mode}, client.Options{})
+		_, err := c.Admit(within(t, hung), api.AdmissionRequest{Key: key, Class: "probe", Mode: mode}, client.Options{Wait: client.Once})
 		if !errors.Is(err, api.Unavailable) || client.RetryAfter(err) == 0 {
 			t.Errorf("in mode %s it says %v, and to come back in %v", mode, err, client.RetryAfter(err))
 		}

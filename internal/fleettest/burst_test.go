@@ -187,7 +187,7 @@ func (f *burst) create(c *client.Client, q api.AdmissionRequest, needMB int64) o
 	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
 	asked := time.Now()
-	a, err := c.Admit(ctx, q, client.Options{})
+	a, err := c.Admit(ctx, q, client.Options{Wait: client.Once})
 	switch r, ok := api.AsRefusal(err); {
 	case err == nil:
 		return outcome{admission: a, client: c}

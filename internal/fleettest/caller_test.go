@@ -75,7 +75,8 @@ func (c *caller) ask(ctx context.Context, key string) *api.Admission {
 	if other := twin(); a == nil {
 		a = other
 	}
-	left := client.NotNow(err) && !errors.Is(err, api.PoolFull) // perhaps, of a place or more
+	unheard := errors.As(err, new(*client.Unreachable))
+	left := client.NotNow(err) && !unheard && !errors.Is(err, api.PoolFull) // perhaps, of a place or more
 	if a == nil && left && !c.oneIn(8) {
 		c.release(ctx, key)
 	}
@@ -93,7 +94,7 @@ func (c *caller) twin(ctx context.Context, key string) (answer func() *api.Admis
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		var err error
-		if a, err = c.client.Admit(ctx, c.request(key), client.Options{}); err == nil {
+		if a, err = c.client.Admit(ctx, c.request(key), client.Options{Wait: client.Once}); err == nil {
 			c.book.yes(c.consumer, a)
 		}
 	})
@@ -107,7 +108,8 @@ func (c *caller) admit(ctx context.Context, patience time.Duration, do func(cont
 	ctx, cancel := context.WithTimeout(ctx, patience+c.hung)
 	defer cancel()
 	a, err := do(ctx, client.Options{
-		Wait: patience, Progress: func(api.Waiting) { c.heard() }, Retry: func(err error, _ time.Duration) { c.told(err) },
+		Wait: client.Within(patience), Progress: func(api.Waiting) { c.heard() }, Retry: func(err error, _ time.Duration) { c.told(err) },
+		KeepPlace: true,
 	})
 	switch refusal, refused := api.AsRefusal(err); {
 	case err == nil:

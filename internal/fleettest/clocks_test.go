@@ -116,7 +116,7 @@ func TestClocksAnHourApart(t *testing.T) {
 		q := api.AdmissionRequest{Key: fmt.Sprint("k", i), Class: "conversation"}
 		var first *api.Admission
 		for _, r := range append(replicas[i:i+1:i+1], replicas...) {
-			a, err := r.client("chat").Admit(ctx, q, client.Options{})
+			a, err := r.client("chat").Admit(ctx, q, client.Options{Wait: client.Once})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +161,7 @@ func TestClocksAnHourApart(t *testing.T) {
 func fill(ctx context.Context, t *testing.T, replicas []*inner) {
 	t.Helper()
 	for i := range smallCap {
-		_, err := replicas[i%len(replicas)].client("ci").Admit(ctx, api.AdmissionRequest{Key: fmt.Sprint("f", i), Class: "probe"}, client.Options{})
+		_, err := replicas[i%len(replicas)].client("ci").Admit(ctx, api.AdmissionRequest{Key: fmt.Sprint("f", i), Class: "probe"}, client.Options{Wait: client.Once})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,13 +181,13 @@ func sameLine(ctx context.Context, t *testing.T, replicas []*inner) {
 	fill(ctx, t, replicas)
 	for i, r := range replicas {
 		key := fmt.Sprint("w", i)
-		_, err := r.client("ci").Admit(ctx, api.AdmissionRequest{Key: key, Class: "probe", Mode: api.WaitModeQueue}, client.Options{})
+		_, err := r.client("ci").Admit(ctx, api.AdmissionRequest{Key: key, Class: "probe", Mode: api.WaitModeQueue}, client.Options{Wait: client.Once})
 		var first *client.StillWaiting
 		if !errors.As(err, &first) {
 			t.Fatal(err)
 		}
 		for _, other := range replicas {
-			_, err := other.client("ci").Resume(ctx, key, client.Options{})
+			_, err := other.client("ci").Resume(ctx, key, client.Options{Wait: client.Once})
 			var w *client.StillWaiting
 			if !errors.As(err, &w) || w.Position != int64(i)+1 || w.RetryAfterMS != first.RetryAfterMS || w.QueuedForMS < 0 || w.QueuedForMS > 20_000 {
 				t.Errorf("%s waits: one replica says %+v, and another %v", key, first.Waiting, err)
@@ -208,7 +208,7 @@ func sameReceipt(ctx context.Context, t *testing.T, replicas []*inner) {
 		next := replicas[(i+1)%len(replicas)]
 		fill(ctx, t, replicas)
 		q := api.AdmissionRequest{Key: fmt.Sprint("r", i), Class: "probe"}
-		_, err := r.client("chat").Admit(ctx, q, client.Options{})
+		_, err := r.client("chat").Admit(ctx, q, client.Options{Wait: client.Once})
 		refusal, ok := api.AsRefusal(err)
 		if !ok || refusal.Code != api.PoolFull || refusal.Receipt == "" {
 			t.Fatal(err)
@@ -216,7 +216,7 @@ func sameReceipt(ctx context.Context, t *testing.T, replicas []*inner) {
 		release(ctx, t, r, "ci", "f0")
 		before, n := next.waited(t)
 		q.Receipt = refusal.Receipt
-		if _, err := next.client("chat").Admit(ctx, q, client.Options{}); err != nil {
+		if _, err := next.client("chat").Admit(ctx, q, client.Options{Wait: client.Once}); err != nil {
 			t.Fatal(err)
 		}
 		if after, m := next.waited(t); m != n+1 || after-before < 0 || after-before > 60 {

@@ -115,7 +115,9 @@ func (j *jobs) admit(ctx context.Context, c *caller, key string, asked time.Time
 	defer cancel()
 	last := &sent{at: asked, replica: -1}
 	ctx = context.WithValue(ctx, sentKey{}, last)
-	a, err := c.client.Admit(ctx, c.request(key), client.Options{Wait: patience, Retry: func(err error, _ time.Duration) { c.told(err) }})
+	a, err := c.client.Admit(ctx, c.request(key), client.Options{
+		Wait: client.Within(patience), Retry: func(err error, _ time.Duration) { c.told(err) }, KeepPlace: true,
+	})
 	switch r, ok := api.AsRefusal(err); {
 	case err == nil:
 		c.heard()

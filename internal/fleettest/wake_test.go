@@ -59,7 +59,7 @@ func admit(t *testing.T, c *client.Client, key string, wait time.Duration) {
 	if wait > 0 {
 		q.Mode = api.WaitModeQueue
 	}
-	if _, err := c.Admit(within(t, wait+hung), q, client.Options{Wait: wait}); err != nil {
+	if _, err := c.Admit(within(t, wait+hung), q, client.Options{Wait: client.Within(wait)}); err != nil {
 		t.Errorf("%s: %v", key, err)
 	}
 }

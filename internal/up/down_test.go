@@ -107,7 +107,7 @@ func TestModeShadowUnderLoad(t *testing.T) {
 	for _, key := range []string{"a", "b"} {
 		s.admit(key)
 	}
-	if _, err := c.Admit(ctx, api.AdmissionRequest{Key: "c", Class: "small"}, client.Options{}); !errors.Is(err, api.PoolFull) {
+	if _, err := c.Admit(ctx, api.AdmissionRequest{Key: "c", Class: "small"}, client.Options{Wait: client.Once}); !errors.Is(err, api.PoolFull) {
 		t.Fatalf("at the cap: %v", err)
 	}
 	order := func(m api.ModeRequestMode) *api.ModeReport {
@@ -147,7 +147,7 @@ func TestModeShadowUnderLoad(t *testing.T) {
 	if err != nil || pools.Pools[0].Busy < 16 || pools.Pools[0].Busy > 18 { // a and b may have lapsed
 		t.Errorf("%+v %v", pools, err)
 	}
-	if _, err := c.Admit(ctx, api.AdmissionRequest{Key: "c", Class: "small"}, client.Options{}); !errors.Is(err, api.PoolFull) {
+	if _, err := c.Admit(ctx, api.AdmissionRequest{Key: "c", Class: "small"}, client.Options{Wait: client.Once}); !errors.Is(err, api.PoolFull) {
 		t.Errorf("back in force: %v", err)
 	}
 	list, err := c.Admissions(ctx, api.ListAdmissionsParams{})
@@ -169,7 +169,7 @@ func TestModeShadowUnderLoad(t *testing.T) {
 }
 
 func createAndBoot(ctx context.Context, s, a *site, key string) error {
-	adm, err := s.client().Admit(ctx, api.AdmissionRequest{Key: key, Class: "small"}, client.Options{})
+	adm, err := s.client().Admit(ctx, api.AdmissionRequest{Key: key, Class: "small"}, client.Options{Wait: client.Once})
 	if err != nil {
 		return fmt.Errorf("create %s: %w", key, err)
 	}

@@ -53,7 +53,7 @@ func (s *site) asks(key, class, host string, wait time.Duration) (*api.Admission
 	if host != "" {
 		q.Host = &api.HostPin{ID: host, Mode: api.HostPinModeRequire}
 	}
-	return s.client().Admit(within(s.t, 60*time.Second), q, client.Options{Wait: wait})
+	return s.client().Admit(within(s.t, 60*time.Second), q, client.Options{Wait: client.Within(wait)})
 }
 
 // placed is asks that must be admitted.

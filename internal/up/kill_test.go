@@ -144,7 +144,7 @@ func (r *ruin) once(ctx context.Context, rng *rand.Rand, key string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
 	q := api.AdmissionRequest{Key: key, Class: []string{"small", "small", "large"}[rng.IntN(3)]}
-	var o client.Options
+	o := client.Options{Wait: client.Once}
 	if rng.IntN(3) == 0 {
 		q.Mode, o.Wait = api.WaitModeQueue, 300*time.Millisecond
 	}

@@ -118,7 +118,7 @@ func (s *site) fits(t *testing.T) (n int) {
 	t.Helper()
 	c := s.client()
 	for ; n < 100; n++ {
-		if _, err := c.Admit(within(t, 10*time.Second), api.AdmissionRequest{Key: fmt.Sprintf("fit-%d", n), Class: "small"}, client.Options{}); err != nil {
+		if _, err := c.Admit(within(t, 10*time.Second), api.AdmissionRequest{Key: fmt.Sprintf("fit-%d", n), Class: "small"}, client.Options{Wait: client.Once}); err != nil {
 			break
 		}
 	}

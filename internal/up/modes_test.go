@@ -118,7 +118,7 @@ func (s *site) fill(agents map[string]*site) map[string]int {
 	s.t.Helper()
 	booted, noes := map[string]int{}, 0
 	for i := 0; noes < 3; i++ {
-		a, err := s.client().Admit(within(s.t, 20*time.Second), api.AdmissionRequest{Key: fmt.Sprint("f", i), Class: "small"}, client.Options{})
+		a, err := s.client().Admit(within(s.t, 20*time.Second), api.AdmissionRequest{Key: fmt.Sprint("f", i), Class: "small"}, client.Options{Wait: client.Once})
 		switch {
 		case errors.Is(err, api.NoCapacity):
 			noes++

@@ -90,7 +90,7 @@ func (r *rotating) caller(ctx context.Context, me int, class string, use func(ct
 	for i := 0; ctx.Err() == nil; i++ {
 		key := fmt.Sprintf("%s-%d-%d", class, me, i)
 		c := r.sites[0].client() // whoever has the agent places on it
-		a, err := c.Admit(ctx, api.AdmissionRequest{Key: key, Class: class}, client.Options{})
+		a, err := c.Admit(ctx, api.AdmissionRequest{Key: key, Class: class}, client.Options{Wait: client.Once})
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, api.NoCapacity) && !errors.Is(err, api.PoolFull) {
 				r.t.Errorf("%s: %v", key, err)
@@ -190,7 +190,7 @@ func TestBrokenKeysFile(t *testing.T) {
 		}
 		s.eventually("it to be said", func() bool { return strings.Count(s.stderr.String(), "cannot be used") == i+1 })
 		key := fmt.Sprint("a", i)
-		a, err := c.Admit(ctx, api.AdmissionRequest{Key: key, Class: "remote"}, client.Options{})
+		a, err := c.Admit(ctx, api.AdmissionRequest{Key: key, Class: "remote"}, client.Options{Wait: client.Once})
 		if err != nil {
 			t.Fatal(err)
 		}

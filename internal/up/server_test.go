@@ -36,7 +36,7 @@ func TestWithoutHost(t *testing.T) {
 		t.Error("an agent runs")
 	}
 	c, ctx := s.client(), within(t, 20*time.Second)
-	a, err := c.Admit(ctx, api.AdmissionRequest{Key: "a", Class: "build"}, client.Options{})
+	a, err := c.Admit(ctx, api.AdmissionRequest{Key: "a", Class: "build"}, client.Options{Wait: client.Once})
 	if err != nil || a.Ticket == "" || a.Audience != "sandboxes" || a.Host != "" {
 		t.Fatalf("%+v %v", a, err)
 	}
@@ -178,7 +178,7 @@ func TestServerBeforeTheSchema(t *testing.T) {
 	}
 	f.migrate()
 	s.eventually("it to be ready", func() bool { status, _ := s.get("/readyz"); return status == 200 })
-	if _, err := s.client().Admit(within(t, 10*time.Second), api.AdmissionRequest{Key: "a", Class: "build"}, client.Options{}); err != nil {
+	if _, err := s.client().Admit(within(t, 10*time.Second), api.AdmissionRequest{Key: "a", Class: "build"}, client.Options{Wait: client.Once}); err != nil {
 		t.Error(err)
 	}
 	if out, err := f.plimsoll("store", "status"); err != nil || strings.Contains(out, password(f.url)) {
@@ -243,7 +243,7 @@ func TestServersAtOnce(t *testing.T) {
 		if doc, err := s.client().Config(ctx); err != nil || doc.Generation != 1 {
 			t.Errorf("%+v %v", doc, err)
 		}
-		if _, err := s.client().Admit(ctx, api.AdmissionRequest{Key: fmt.Sprint("k", i), Class: "build"}, client.Options{}); err != nil {
+		if _, err := s.client().Admit(ctx, api.AdmissionRequest{Key: fmt.Sprint("k", i), Class: "build"}, client.Options{Wait: client.Once}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -308,12 +308,12 @@ func TestStoreGoesAndComes(t *testing.T) {
 	for range 3 {
 		d.open()
 		s.eventually("it to be ready", func() bool { status, _ := s.get("/readyz"); return status == 200 })
-		if _, err := s.client().Admit(within(t, 20*time.Second), api.AdmissionRequest{Key: "a", Class: "build"}, client.Options{}); err != nil {
+		if _, err := s.client().Admit(within(t, 20*time.Second), api.AdmissionRequest{Key: "a", Class: "build"}, client.Options{Wait: client.Once}); err != nil {
 			t.Error(err)
 		}
 		d.shut()
 		s.eventually("it to say so", func() bool { status, _ := s.get("/readyz"); return status == 503 })
-		_, err := s.client().Admit(within(t, 20*time.Second), api.AdmissionRequest{Key: "b", Class: "build"}, client.Options{})
+		_, err := s.client().Admit(within(t, 20*time.Second), api.AdmissionRequest{Key: "b", Class: "build"}, client.Options{Wait: client.Once})
 		if !errors.Is(err, api.Unavailable) {
 			t.Error(err)
 		}
@@ -402,7 +402,7 @@ func TestUpOnPostgres(t *testing.T) {
 	s.write("fleet:\n  default_quota: none\n  pools: [{name: default, cap: 3}]\n  classes: [{name: small, pool: default, memory: 64MiB}]\n")
 	s.up()
 	c, ctx := s.client(), within(t, 40*time.Second)
-	first, err := c.Admit(ctx, api.AdmissionRequest{Key: "first", Class: "small"}, client.Options{})
+	first, err := c.Admit(ctx, api.AdmissionRequest{Key: "first", Class: "small"}, client.Options{Wait: client.Once})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +410,7 @@ func TestUpOnPostgres(t *testing.T) {
 	if _, err := s.boot().Run(ctx, first.Ticket, sleep, io.Discard, io.Discard, nil); err != nil {
 		t.Fatal(err)
 	}
-	second, err := c.Admit(ctx, api.AdmissionRequest{Key: "second", Class: "small"}, client.Options{})
+	second, err := c.Admit(ctx, api.AdmissionRequest{Key: "second", Class: "small"}, client.Options{Wait: client.Once})
 	if err != nil {
 		t.Fatal(err)
 	}

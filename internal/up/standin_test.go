@@ -75,12 +75,12 @@ func TestStandIn(t *testing.T) {
 			list.Hosts[0].Candidate && *list.Hosts[0].Fits == 25 && !list.Hosts[1].Candidate
 	})
 	for i := range 25 {
-		got, err := s.client().Admit(ctx, api.AdmissionRequest{Key: fmt.Sprint("k", i), Class: "small"}, client.Options{})
+		got, err := s.client().Admit(ctx, api.AdmissionRequest{Key: fmt.Sprint("k", i), Class: "small"}, client.Options{Wait: client.Once})
 		if err != nil || got.Host != "agent-3f2a" || got.ChargeMB != 1024 {
 			t.Fatalf("number %d: %+v %v", i+1, got, err)
 		}
 	}
-	_, err = s.client().Admit(ctx, api.AdmissionRequest{Key: "k25", Class: "small"}, client.Options{})
+	_, err = s.client().Admit(ctx, api.AdmissionRequest{Key: "k25", Class: "small"}, client.Options{Wait: client.Once})
 	if r, ok := api.AsRefusal(err); !ok || r.Code != api.NoCapacity {
 		t.Errorf("the 26th: %v", err)
 	}

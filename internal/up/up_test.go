@@ -181,7 +181,7 @@ func TestStopAndStartAgain(t *testing.T) {
 	s.up()
 	c := s.client()
 	ctx := within(t, 30*time.Second)
-	a, err := c.Admit(ctx, api.AdmissionRequest{Key: "a", Class: "small"}, client.Options{})
+	a, err := c.Admit(ctx, api.AdmissionRequest{Key: "a", Class: "small"}, client.Options{Wait: client.Once})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestStopAndStartAgain(t *testing.T) {
 	}
 	before := s.sandboxes()
 	waited := make(chan *http.Response, 1)
-	if _, err := c.Admit(ctx, api.AdmissionRequest{Key: "b", Class: "small", Mode: api.WaitModeQueue}, client.Options{}); err == nil {
+	if _, err := c.Admit(ctx, api.AdmissionRequest{Key: "b", Class: "small", Mode: api.WaitModeQueue}, client.Options{Wait: client.Once}); err == nil {
 		t.Error("two in a pool of one")
 	}
 	place := s.presentUntil("b")
@@ -381,7 +381,7 @@ func TestAsAnyUser(t *testing.T) {
 		t.Errorf("it says %s", said)
 	}
 	c, ctx := s.client(), within(t, 20*time.Second)
-	a, err := c.Admit(ctx, api.AdmissionRequest{Class: "small"}, client.Options{})
+	a, err := c.Admit(ctx, api.AdmissionRequest{Class: "small"}, client.Options{Wait: client.Once})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +403,7 @@ func TestTheDiskFillsUp(t *testing.T) {
 	s.mount("size=16m")
 	s.up()
 	c, ctx := s.client(), within(t, 60*time.Second)
-	a, err := c.Admit(ctx, api.AdmissionRequest{Key: "a", Class: "small"}, client.Options{})
+	a, err := c.Admit(ctx, api.AdmissionRequest{Key: "a", Class: "small"}, client.Options{Wait: client.Once})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -417,7 +417,7 @@ func TestTheDiskFillsUp(t *testing.T) {
 	refused := 0
 	for i := range 40 {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		_, err := c.Admit(ctx, api.AdmissionRequest{Key: fmt.Sprint("x", i), Class: "small", MemoryMB: nil}, client.Options{})
+		_, err := c.Admit(ctx, api.AdmissionRequest{Key: fmt.Sprint("x", i), Class: "small", MemoryMB: nil}, client.Options{Wait: client.Once})
 		cancel()
 		var unreachable *client.Unreachable
 		if errors.As(err, &unreachable) || errors.Is(err, api.Internal) {
@@ -441,7 +441,7 @@ func TestTheDiskFillsUp(t *testing.T) {
 		if err != nil && !errors.Is(err, api.NotFound) {
 			return false
 		}
-		_, err = c.Admit(ctx, api.AdmissionRequest{Key: "y", Class: "small"}, client.Options{})
+		_, err = c.Admit(ctx, api.AdmissionRequest{Key: "y", Class: "small"}, client.Options{Wait: client.Once})
 		return err == nil
 	})
 	c.Release(ctx, "y")

@@ -92,19 +92,19 @@ func TestADR(t *testing.T) {
 
 	// C->>F: admissionEnqueue(key, recipe); F->>D: enqueue, a FIFO row in the class's pool
 	recipe := api.AdmissionRequest{Key: "run-7", Class: "one", Mode: api.WaitModeQueue}
-	_, err := c.Admit(ctx, recipe, client.Options{})
+	_, err := c.Admit(ctx, recipe, client.Options{Wait: client.Once})
 	w := r.waits(err, 1)
 	if w.Pool != "solo" || *w.PoolBusy != 1 || *w.Cap != 1 || w.WaitingFor != api.WaitingForSlot {
 		t.Errorf("%+v", w)
 	}
-	_, err = r.sdk("chat").Admit(ctx, api.AdmissionRequest{Key: "task", Class: "one", Mode: api.WaitModeQueue}, client.Options{})
+	_, err = r.sdk("chat").Admit(ctx, api.AdmissionRequest{Key: "task", Class: "one", Mode: api.WaitModeQueue}, client.Options{Wait: client.Once})
 	r.waits(err, 2)
 
 	// loop durable steps, until admitted
 	for range 3 {
 		r.clock.Advance(2 * time.Minute) // C hibernates; nobody keeps a connection for it
 		// C->>F: admissionAttempt; F->>D: claim if the pool is under its cap; D-->>F: refused
-		_, err = c.Resume(ctx, "run-7", client.Options{})
+		_, err = c.Resume(ctx, "run-7", client.Options{Wait: client.Once})
 		// F-->>C: admitted false, position, poolBusy, cap
 		if again := r.waits(err, 1); again.ID != w.ID || *again.PoolBusy != 1 || *again.Cap != 1 {
 			t.Errorf("%+v", again)
@@ -114,9 +114,9 @@ func TestADR(t *testing.T) {
 	}
 	r.call("eve", "DELETE", "/v1/admissions/first", "")
 	// F->>F: mint ticket
-	a, err := c.Resume(ctx, "run-7", client.Options{})
+	a, err := c.Resume(ctx, "run-7", client.Options{Wait: client.Once})
 	r.must(err)
-	_, err = r.sdk("chat").Resume(ctx, "task", client.Options{})
+	_, err = r.sdk("chat").Resume(ctx, "task", client.Options{Wait: client.Once})
 	r.waits(err, 1)
 
 	// F->>S: admit(consumer, key, ticket); S->>S: verify, then store the ticket
@@ -130,7 +130,7 @@ func TestADR(t *testing.T) {
 	_, err = c.Release(ctx, "run-7")
 	r.must(err)
 	s.refuses(ticket.Released, "run-7-again", a.Ticket)
-	next, err := r.sdk("chat").Resume(ctx, "task", client.Options{})
+	next, err := r.sdk("chat").Resume(ctx, "task", client.Options{Wait: client.Once})
 	r.must(err)
 	r.must(s.admit("task", next.Ticket))
 	r.must(s.ensure(ctx, "task"))

@@ -27,13 +27,13 @@ func TestTraps(t *testing.T) {
 
 func (r *rig) enqueue(who, key string, position int64) api.Waiting {
 	r.t.Helper()
-	_, err := r.sdk(who).Admit(r.t.Context(), api.AdmissionRequest{Key: key, Class: "one", Mode: api.WaitModeQueue}, client.Options{})
+	_, err := r.sdk(who).Admit(r.t.Context(), api.AdmissionRequest{Key: key, Class: "one", Mode: api.WaitModeQueue}, client.Options{Wait: client.Once})
 	return r.waits(err, position)
 }
 
 func (r *rig) attempt(who, key string, position int64) *api.Admission {
 	r.t.Helper()
-	a, err := r.sdk(who).Resume(r.t.Context(), key, client.Options{})
+	a, err := r.sdk(who).Resume(r.t.Context(), key, client.Options{Wait: client.Once})
 	if position == 0 {
 		r.must(err)
 		return a
