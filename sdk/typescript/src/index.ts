@@ -1,0 +1,29 @@
+export { Client, type CallOptions, type ClientOptions, newKey } from "./client.js";
+export type { Kind } from "./codes.js";
+export type { Clock } from "./clock.js";
+export {
+  type Figures,
+  Internal,
+  Never,
+  NotAllowed,
+  NotNow,
+  PlimsollError,
+  QueueTimeout,
+  StillWaiting,
+  Unreachable,
+} from "./errors.js";
+export { type Lease, LeaseLost } from "./lease.js";
+export type { Admitted, Ask, WaitOptions } from "./options.js";
+export type { Fetch } from "./transport.js";
+export type {
+  Admission,
+  AdmissionState,
+  Code,
+  Problem,
+  Redemption,
+  Scope,
+  TicketReason,
+  TicketRequest,
+  Waiting,
+  WaitMode,
+} from "./wire.js";
