@@ -1,0 +1,1 @@
+"""Tests of the two services on one account: a real Plimsoll, and the fake provider beside them."""
