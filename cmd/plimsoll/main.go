@@ -27,7 +27,7 @@ func main() {
 		Version: version,
 		Extra: []*cobra.Command{
 			stoppable(up.Command(version)), stoppable(up.ServerCommand(version)), stoppable(up.AgentCommand(version)), up.StoreCommand(),
-			stoppable(demo.Command(version)), bench.Command(), simcmd.Command(),
+			stoppable(demo.Command(version)), bench.Command(version), simcmd.Command(),
 		},
 	}))
 }

@@ -9,14 +9,15 @@ import (
 	"golang.org/x/term"
 
 	"github.com/plimsoll-project/plimsoll/internal/cli"
+	"github.com/plimsoll-project/plimsoll/internal/storm"
 )
 
 // Command is `plimsoll bench`.
-func Command() *cobra.Command {
+func Command(version string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the decision, the ticket and the store on this machine",
-		Long: `Measure the decision, the ticket and the store on this machine.
+		Short: "Measure the decision, the ticket, the store and waiting clients on this machine",
+		Long: `Measure the decision, the ticket, the store and waiting clients on this machine.
 
 Timings depend on the machine; ratios hold between peers of one run, on the same table
 and the same stream of requests.`,
@@ -24,10 +25,11 @@ and the same stream of requests.`,
   plimsoll bench ticket
   plimsoll bench store --store sqlite
   plimsoll bench admit --mode batch --record host
-  plimsoll bench sample -o json`,
+  plimsoll bench sample -o json
+  plimsoll bench storm --mode queue`,
 		Args: cobra.NoArgs,
 	}
-	c.AddCommand(pickCommand(), ticketCommand(), storeCommand(), admitCommand(), fleetCommand(), sampleCommand(), hostsCommand())
+	c.AddCommand(pickCommand(), ticketCommand(), storeCommand(), admitCommand(), fleetCommand(), sampleCommand(), hostsCommand(), storm.BenchCommand(version))
 	return c
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/plimsoll-project/plimsoll/client"
 	"github.com/plimsoll-project/plimsoll/internal/discover"
 	"github.com/plimsoll-project/plimsoll/internal/link"
@@ -78,6 +80,15 @@ func (a *app) find() (way, error) {
 		return w, err
 	}
 	return w, nil
+}
+
+// Token is what --token-file names, or the environment holds, for a command that comes from elsewhere; empty
+// where neither does.
+func Token(c *cobra.Command) (string, error) {
+	if f := c.Flags().Lookup("token-file"); f != nil && f.Value.String() != "" {
+		return readToken(f.Value.String())
+	}
+	return strings.TrimSpace(os.Getenv("PLIMSOLL_TOKEN")), nil
 }
 
 // isAt says that no other server is named than those of the note: it may be one of several.

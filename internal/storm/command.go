@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -107,8 +108,7 @@ func (r *Result) Print(w io.Writer) error {
 	fmt.Fprintln(t, "client\tdeadline\twaiters\tattempts each\tgave up\trecovery\thints within 20 %\tmost in a second\twait p50\tp99\tidle\t")
 	for i := range r.Clients {
 		c := &r.Clients[i]
-		fmt.Fprintf(t, "%s\t%g s\t%d\t%.2f\t%.2f %%\t%.1f s\t%s\t%d\t%.1f s\t%.1f s\t%.0f\t\n",
-			c.Client, c.DeadlineS, c.Waiters, c.Attempts, 100*c.GaveUp, c.Recovery, c.right(), c.Most, c.WaitP50, c.WaitP99, c.IdleSlots)
+		fmt.Fprintf(t, "%s\t%g s\t%s\t\n", c.Client, c.DeadlineS, strings.Join(c.cells(), "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -20,6 +20,26 @@ type history struct {
 	idle               time.Duration   // × slots
 }
 
+// call counts one at an instant.
+func (h *history) call(now time.Duration) {
+	second := int(now / time.Second)
+	for len(h.calls) <= second {
+		h.calls = append(h.calls, 0)
+	}
+	h.calls[second]++
+}
+
+// judge compares what somebody was told with when it was admitted.
+func (h *history) judge(all []told, admitted time.Duration) {
+	for _, t := range all {
+		really := admitted - t.at
+		h.hints++
+		if d := t.in - really; 5*max(d, -d) <= really {
+			h.within++
+		}
+	}
+}
+
 // sum puts the plays of one kind together.
 func sum(k kind, plays []*history) Client {
 	c := Client{Client: k.name, DeadlineS: k.deadline.Seconds(), Recovery: math.Inf(-1), first: plays[0]}

@@ -3,6 +3,7 @@ package storm
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/internal/report"
 	"github.com/plimsoll-project/plimsoll/internal/svg"
@@ -133,32 +134,46 @@ func (r *Result) cost() report.Section {
 }
 
 func (r *Result) overTime() report.Section {
-	calls := report.Lines{
-		Title: "Calls in each second", X: report.Axis{Name: "seconds from the beginning of the storm"}, Y: report.Axis{Name: "calls a second", Log: true},
-		Note: "A wave is a herd: callers who were told the same, or wait alike, and come back together.",
-	}
-	waiting := report.Lines{
-		Title: "Who waits", X: calls.X, Y: report.Axis{Name: "callers"},
-		At:   []report.Mark{{At: r.StormS, Label: "the storm is over"}, {At: seconds(r.first().couldBeEmpty), Label: "could be empty"}},
-		Note: "The straight way down is as fast as slots are freed.",
-	}
+	charts := chartsOf(r.StormS, r.first().couldBeEmpty)
 	for i := range r.Clients {
 		if c := &r.Clients[i]; c.DeadlineS == r.DeadlineS {
-			calls.Series = append(calls.Series, series(c, c.first.calls))
-			waiting.Series = append(waiting.Series, series(c, c.first.waiting))
-			for _, n := range c.first.waiting {
-				waiting.Y.To = max(waiting.Y.To, math.Ceil(1.15*float64(n)))
-			}
+			charts.add(c.Client, colors[c.Client], c.first)
 		}
 	}
-	return report.Section{Title: "One storm, second by second", Charts: []report.Chart{waiting, calls}}
+	return report.Section{Title: "One storm, second by second", Charts: []report.Chart{charts.waiting, charts.calls}}
+}
+
+// charts are of a storm, second by second.
+type charts struct{ waiting, calls report.Lines }
+
+func chartsOf(stormS float64, couldBeEmpty time.Duration) *charts {
+	x := report.Axis{Name: "seconds from the beginning of the storm"}
+	return &charts{
+		waiting: report.Lines{
+			Title: "Who waits", X: x, Y: report.Axis{Name: "callers"},
+			At:   []report.Mark{{At: stormS, Label: "the storm is over"}, {At: seconds(couldBeEmpty), Label: "could be empty"}},
+			Note: "The straight way down is as fast as slots are freed.",
+		},
+		calls: report.Lines{
+			Title: "Calls in each second", X: x, Y: report.Axis{Name: "calls a second", Log: true},
+			Note: "A wave is a herd: callers who were told the same, or wait alike, and come back together.",
+		},
+	}
+}
+
+func (c *charts) add(name string, color report.Color, h *history) {
+	c.calls.Series = append(c.calls.Series, series(name, color, h.calls))
+	c.waiting.Series = append(c.waiting.Series, series(name, color, h.waiting))
+	for _, n := range h.waiting {
+		c.waiting.Y.To = max(c.waiting.Y.To, math.Ceil(1.15*float64(n)))
+	}
 }
 
 func (r *Result) first() *history { return r.Clients[0].first }
 
 // series are a client's figures, of each second or, where those are many, the most of several.
-func series(c *Client, each []int) report.Series {
-	s := report.Series{Name: c.Client, Color: colors[c.Client]}
+func series(name string, color report.Color, each []int) report.Series {
+	s := report.Series{Name: name, Color: color}
 	step := len(each)/300 + 1
 	for from := 0; from < len(each); from += step {
 		most := 0
@@ -180,13 +195,18 @@ func (r *Result) figures() report.Section {
 	}
 	for i := range r.Clients {
 		c := &r.Clients[i]
-		t.Rows = append(t.Rows, []string{
-			c.Client, fmt.Sprintf("%g s", c.DeadlineS), fmt.Sprint(c.Waiters), fmt.Sprintf("%.2f", c.Attempts),
-			fmt.Sprintf("%.2f %%", 100*c.GaveUp), fmt.Sprintf("%.1f s", c.Recovery), c.right(), fmt.Sprint(c.Most),
-			fmt.Sprintf("%.1f s", c.WaitP50), fmt.Sprintf("%.1f s", c.WaitP99), fmt.Sprintf("%.0f", c.IdleSlots),
-		})
+		t.Rows = append(t.Rows, append([]string{c.Client, fmt.Sprintf("%g s", c.DeadlineS)}, c.cells()...))
 	}
 	return report.Section{Title: "All figures", Tables: []report.Table{t}}
+}
+
+// cells are its figures in a table, from the waiters on.
+func (c *Client) cells() []string {
+	return []string{
+		fmt.Sprint(c.Waiters), fmt.Sprintf("%.2f", c.Attempts),
+		fmt.Sprintf("%.2f %%", 100*c.GaveUp), fmt.Sprintf("%.1f s", c.Recovery), c.right(), fmt.Sprint(c.Most),
+		fmt.Sprintf("%.1f s", c.WaitP50), fmt.Sprintf("%.1f s", c.WaitP99), fmt.Sprintf("%.0f", c.IdleSlots),
+	}
 }
 
 func risks() []string {

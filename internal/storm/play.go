@@ -41,7 +41,12 @@ func arrivals(o *Options, r *rand.Rand) (all []arrival) {
 }
 
 // before is how long callers come at the ordinary load.
-func (o *Options) before() time.Duration { return max(2*time.Minute, 5*o.Life) }
+func (o *Options) before() time.Duration {
+	if o.Before > 0 {
+		return o.Before
+	}
+	return max(2*time.Minute, 5*o.Life)
+}
 
 func exponentially(r *rand.Rand, mean float64) time.Duration {
 	return time.Duration(r.ExpFloat64() * mean * float64(time.Second))
@@ -83,7 +88,11 @@ type playing struct {
 
 // play plays one storm to its end: until nobody waits.
 func play(ctx context.Context, o *Options, k kind, number uint64) (*history, error) {
-	all := arrivals(o, rand.New(rand.NewPCG(o.Seed, number)))
+	return playThese(ctx, o, k, number, arrivals(o, rand.New(rand.NewPCG(o.Seed, number))))
+}
+
+// playThese plays a storm of these callers.
+func playThese(ctx context.Context, o *Options, k kind, number uint64, all []arrival) (*history, error) {
 	p := &playing{kind: k, out: &history{couldBeEmpty: couldBeEmpty(o.Cap, all)}}
 	p.rand = rand.New(rand.NewPCG(o.Seed+0x9e3779b97f4a7c15, number))
 	p.now = -o.before()
@@ -141,11 +150,7 @@ func (c *caller) call() {
 	if !c.counts() {
 		return
 	}
-	h, second := c.play.out, int(c.world.now/time.Second)
-	for len(h.calls) <= second {
-		h.calls = append(h.calls, 0)
-	}
-	h.calls[second]++
+	c.play.out.call(c.world.now)
 }
 
 func (c *caller) post() {
@@ -180,16 +185,7 @@ func (c *caller) admitted() {
 }
 
 // judge compares what the caller was told with when it was admitted.
-func (c *caller) judge() {
-	h := c.play.out
-	for _, t := range c.told {
-		really := c.world.now - t.at
-		h.hints++
-		if d := t.in - really; 5*max(d, -d) <= really {
-			h.within++
-		}
-	}
-}
+func (c *caller) judge() { c.play.out.judge(c.told, c.world.now) }
 
 // waits notes that a caller was not admitted at once.
 func (c *caller) waits() {

@@ -16,6 +16,7 @@ type Options struct {
 	Load     float64       // times that rate is asked for in the storm
 	Storm    time.Duration // how long it is asked for
 	Deadline time.Duration // a caller's patience
+	Before   time.Duration // at the ordinary load; 0: two minutes, or five lives where that is more
 	Replicas int
 	Plays    int // of each kind of client, with other draws
 	Seed     uint64
