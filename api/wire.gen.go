@@ -124,6 +124,63 @@ func (e ComparedKind) Valid() bool {
 	}
 }
 
+// Defines values for DecisionEventWhat.
+const (
+	DecisionEventWhatAdmitted DecisionEventWhat = "admitted"
+	DecisionEventWhatAsked    DecisionEventWhat = "asked"
+	DecisionEventWhatEvicted  DecisionEventWhat = "evicted"
+	DecisionEventWhatExpired  DecisionEventWhat = "expired"
+	DecisionEventWhatLost     DecisionEventWhat = "lost"
+	DecisionEventWhatReleased DecisionEventWhat = "released"
+	DecisionEventWhatStarted  DecisionEventWhat = "started"
+	DecisionEventWhatTimedOut DecisionEventWhat = "timed_out"
+)
+
+// Valid indicates whether the value is a known member of the DecisionEventWhat enum.
+func (e DecisionEventWhat) Valid() bool {
+	switch e {
+	case DecisionEventWhatAdmitted:
+		return true
+	case DecisionEventWhatAsked:
+		return true
+	case DecisionEventWhatEvicted:
+		return true
+	case DecisionEventWhatExpired:
+		return true
+	case DecisionEventWhatLost:
+		return true
+	case DecisionEventWhatReleased:
+		return true
+	case DecisionEventWhatStarted:
+		return true
+	case DecisionEventWhatTimedOut:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecisionOutcome.
+const (
+	DecisionOutcomeAdmitted DecisionOutcome = "admitted"
+	DecisionOutcomeRefused  DecisionOutcome = "refused"
+	DecisionOutcomeWaiting  DecisionOutcome = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the DecisionOutcome enum.
+func (e DecisionOutcome) Valid() bool {
+	switch e {
+	case DecisionOutcomeAdmitted:
+		return true
+	case DecisionOutcomeRefused:
+		return true
+	case DecisionOutcomeWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Enforcement.
 const (
 	EnforcementEnforce Enforcement = "enforce"
@@ -840,6 +897,35 @@ type CapInForce struct {
 	Capped bool `json:"capped,omitempty"`
 }
 
+// Change One change that, alone, would have admitted the request, if nothing else moves meanwhile.
+type Change struct {
+	// Command The plimsoll command that does it; absent where the request changes.
+	Command string `json:"command,omitempty"`
+
+	// From As it is, where it is a number.
+	From int64 `json:"from,omitempty"`
+
+	// Kind What kind of change.
+	//
+	// Examples: wait, smaller, request, elsewhere, queue, release, limit, host, add, permission, server
+	Kind string `json:"kind"`
+
+	// Patch What changes of the request, as a JSON merge patch (RFC 7396) of its body.
+	Patch string `json:"patch,omitempty"`
+
+	// Target Of what: a field of the request, a class, a pool, a tenant, a host.
+	Target string `json:"target,omitempty"`
+
+	// To As it would have to be.
+	To int64 `json:"to,omitempty"`
+
+	// Who Who can make it: `caller` or `operator`.
+	Who string `json:"who"`
+
+	// Why For people, in one sentence.
+	Why string `json:"why"`
+}
+
 // ChargeMode What a stateless sandbox is charged on its host: `working-set` what is resident, and at least its
 // reserve; `committed` what was configured. Stateful ones are always charged what was configured.
 type ChargeMode string
@@ -993,6 +1079,176 @@ type ConfigGeneration struct {
 type ConfigList struct {
 	// Configs Newest first; the first is in force.
 	Configs []ConfigGeneration `json:"configs"`
+}
+
+// Decision One answer of the gate, and what it rests on.
+type Decision struct {
+	// AdmissionID The admission, where there is one.
+	AdmissionID string `json:"admission_id,omitempty"`
+
+	// Ask What was asked for, as its class completed it.
+	Ask *DecisionAsk `json:"ask,omitempty"`
+
+	// At When it was made, by the store's clock.
+	At time.Time `json:"at"`
+
+	// Attempts Refusals of the request up to this one, by its receipts; of a yes those before it.
+	Attempts int64 `json:"attempts,omitempty"`
+
+	// Changes What would have made it a yes, the smallest change first.
+	Changes []Change `json:"changes,omitempty"`
+
+	// Class The class that was asked for.
+	Class string `json:"class,omitempty"`
+
+	// Code The stable name of an outcome that is not a yes. The list only grows; a client treats one that it
+	// does not know by its status.
+	Code Code `json:"code,omitempty"`
+
+	// Consumer Who asked; absent for one that nobody knows.
+	Consumer string `json:"consumer,omitempty"`
+
+	// Detail What the caller was told beside the code.
+	Detail string `json:"detail,omitempty"`
+
+	// Epoch Of the admission, if it was a yes.
+	Epoch int64 `json:"epoch,omitempty"`
+
+	// Excluded The hosts that were left out, by reason.
+	Excluded []DecisionExclusion `json:"excluded,omitempty"`
+
+	// FirstRefusedAt When the request was first told no, or took its place; absent if it never was.
+	FirstRefusedAt *time.Time `json:"first_refused_at,omitempty"`
+
+	// Host Where it was placed, if it was a yes.
+	Host string `json:"host,omitempty"`
+
+	// ID The answer's `decision_id`.
+	ID string `json:"id"`
+
+	// Key The consumer's name for the execution.
+	Key string `json:"key,omitempty"`
+
+	// Line In one line whose no it is, with its numbers.
+	Line string `json:"line"`
+
+	// Nearest The nearest miss.
+	//
+	// Examples: h-17 lacks 212 MiB of 1,024
+	Nearest string `json:"nearest,omitempty"`
+
+	// Outcome What a caller was told: yes, its place in the queue, or no.
+	Outcome DecisionOutcome `json:"outcome"`
+
+	// Pool The pool that it is in.
+	Pool string `json:"pool,omitempty"`
+
+	// Replica Who made it.
+	Replica string `json:"replica"`
+
+	// Scope Whose no it is.
+	Scope Scope `json:"scope,omitempty"`
+
+	// Since What happened since, the oldest first.
+	Since []DecisionEvent `json:"since,omitempty"`
+
+	// Tenant On whose behalf.
+	Tenant string `json:"tenant,omitempty"`
+
+	// ToSuccessMS From the first no, or the place, to the yes, over all attempts; absent as long as there is none.
+	ToSuccessMS *int64 `json:"to_success_ms,omitempty"`
+
+	// Told What the caller was told.
+	Told DecisionTold `json:"told"`
+}
+
+// DecisionAsk What was asked for, as its class completed it.
+type DecisionAsk struct {
+	CPU float64 `json:"cpu,omitempty"`
+
+	// Host A wish for one host. Only for consumers that are allowed to pin.
+	Host *HostPin `json:"host,omitempty"`
+
+	// Labels Names and values that a host must carry to take this.
+	//
+	// Examples: {"zone":"a"}
+	Labels Labels `json:"labels,omitempty"`
+
+	// MemoryMB Configured memory.
+	MemoryMB int64 `json:"memory_mb"`
+
+	// Mode What a no should become: `refuse` answers at once and leaves nothing behind, `queue` keeps a
+	// place.
+	Mode WaitMode `json:"mode,omitempty"`
+
+	// NeedMB What a host in the mode `working-set` would have had to have free.
+	NeedMB   int64  `json:"need_mb,omitempty"`
+	Stateful bool   `json:"stateful"`
+	Template string `json:"template,omitempty"`
+}
+
+// DecisionEvent Something that happened to the key since.
+type DecisionEvent struct {
+	At time.Time `json:"at"`
+
+	// Code The stable name of an outcome that is not a yes. The list only grows; a client treats one that it
+	// does not know by its status.
+	Code Code `json:"code,omitempty"`
+
+	// DecisionID Of a later decision.
+	DecisionID string `json:"decision_id,omitempty"`
+
+	// Detail In words.
+	Detail string `json:"detail,omitempty"`
+
+	// Outcome What a caller was told: yes, its place in the queue, or no.
+	Outcome DecisionOutcome `json:"outcome,omitempty"`
+
+	// What A later decision of the key, or what became of its admission.
+	What DecisionEventWhat `json:"what"`
+}
+
+// DecisionEventWhat A later decision of the key, or what became of its admission.
+type DecisionEventWhat string
+
+// DecisionExclusion Hosts that one reason left out.
+type DecisionExclusion struct {
+	// Count How many.
+	Count int64 `json:"count"`
+
+	// Hosts At most 32 of them.
+	Hosts []string `json:"hosts"`
+
+	// Reason As in a problem's `tally`.
+	//
+	// Examples: no_room
+	Reason string `json:"reason"`
+}
+
+// DecisionList defines model for DecisionList.
+type DecisionList struct {
+	Decisions []Decision `json:"decisions"`
+}
+
+// DecisionOutcome What a caller was told: yes, its place in the queue, or no.
+type DecisionOutcome string
+
+// DecisionTold What the caller was told.
+type DecisionTold struct {
+	// Position Its place in the queue.
+	Position int64 `json:"position,omitempty"`
+
+	// RetryAfterMS Its appointment.
+	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
+
+	// RetryAt The same as a time.
+	RetryAt *time.Time `json:"retry_at,omitempty"`
+
+	// Status The HTTP status.
+	Status int64 `json:"status"`
+
+	// WaitingFor What a waiter lacks: a `slot` of its pool, a `host` with room, or its tenant's `quota`.
+	WaitingFor WaitingFor `json:"waiting_for,omitempty"`
 }
 
 // Deed One thing that an operator did.
@@ -1925,7 +2181,7 @@ type Problem struct {
 	// does not know by its status.
 	Code Code `json:"code"`
 
-	// DecisionID Names the decision in the server's log.
+	// DecisionID Names the decision in the server's log, and for a day in `/v1/decisions/{id}`.
 	DecisionID string `json:"decision_id,omitempty"`
 
 	// Detail What is particular to this one: the field, the figure.
@@ -2357,7 +2613,7 @@ type Waiting struct {
 	// does not know by its status.
 	Code Code `json:"code"`
 
-	// DecisionID Names the decision in the server's log.
+	// DecisionID Names the decision in the server's log, and for a day in `/v1/decisions/{id}`.
 	DecisionID string `json:"decision_id,omitempty"`
 
 	// ID The admission's id.
@@ -2531,6 +2787,15 @@ type GetConfigParams struct {
 
 // ListConfigsParams defines parameters for ListConfigs.
 type ListConfigsParams struct {
+	// Limit How many to return at most.
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ListDecisionsParams defines parameters for ListDecisions.
+type ListDecisionsParams struct {
+	// Key The consumer's own name for one execution. Without it the answer is 400.
+	Key Key `form:"key,omitempty" json:"key,omitempty"`
+
 	// Limit How many to return at most.
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 }

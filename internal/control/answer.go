@@ -23,7 +23,11 @@ type call struct {
 	who     *config.Consumer
 	ask     gate.Ask
 	key     string
-	receipt string // that the caller handed back
+	receipt string                // that the caller handed back
+	request *api.AdmissionRequest // nil: it is of a row
+	claim   pool.Claim
+	pin     table.PickOptions
+	began   time.Duration
 }
 
 // finish says a passage's answer in the words of the API.
@@ -48,7 +52,7 @@ func (c call) yes(ctx context.Context, a admission.Answer) (Outcome, error) {
 	if !a.New { // else it was asked for by what show says
 		adm = g.standing(ctx, a.Row)
 	}
-	adm.DecisionID = newID("dec")
+	adm.DecisionID = yesID(&a.Row)
 	adm.HeartbeatMS = g.heartbeatOf(a.Row).Milliseconds()
 	if a.Row.State == pool.Admitted || (a.Row.State == pool.Running && a.Row.HoldOnExit) {
 		text, err := g.mint(a.Row)
@@ -62,6 +66,7 @@ func (c call) yes(ctx context.Context, a admission.Answer) (Outcome, error) {
 	if a.New {
 		adm.WouldRefuse = a.Would
 		g.admitted(c, a.Row)
+		c.granted(adm.DecisionID, &a.Row)
 	}
 	return Outcome{Admission: &adm, New: a.New}, nil
 }
@@ -115,6 +120,7 @@ func (c call) waiting(a admission.Answer) api.Waiting {
 	w.RetryAfterMS, w.Receipt = h.retry.Milliseconds(), h.receipt
 	g.told.note(a.Row.ID, toldHint{in: h.retry, after: g.queuedFor(a.Row)})
 	w.PollAfterMS = g.pollAfter(a.Row.Pool, w.Position, h.retry).Milliseconds()
+	c.queued(&a, &w)
 	return w
 }
 
@@ -155,7 +161,10 @@ func (c call) refusal(a admission.Answer) error {
 		h := c.appoint(c.key, c.comeBack(a))
 		r.RetryAfter, r.Receipt = h.retry, h.receipt
 	}
-	return c.gateway.refused(r, c.who, a.Row.Class, a.Row.Pool)
+	return c.gateway.refusedFor(r, c.who, &about{
+		class: a.Row.Class, pool: a.Row.Pool, key: c.key, tenant: c.claim.Contents.Tenant, row: &a.Row,
+		facts: c.facts(&a, r), evidence: c.evidence(&a), held: c.held(c.key),
+	})
 }
 
 // refusing is the tally without the hosts that were left out because they had refused

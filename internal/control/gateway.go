@@ -79,6 +79,10 @@ type Gateway struct {
 	desks map[string]*hint.Desk // pool -> who makes its appointments
 	known known
 
+	nears map[string]*nearest // kind of ask -> the hosts nearest to it
+
+	keeper keeper
+
 	lore atomic.Pointer[lore] // what is known of templates; nil before it was read
 
 	past past
@@ -111,6 +115,7 @@ func New(o Options) (*Gateway, error) {
 		table:    table.New(o.Table),
 		hosts:    map[string]*attached{},
 		desks:    map[string]*hint.Desk{},
+		nears:    map[string]*nearest{},
 		looks:    make(chan struct{}, 1),
 		told:     toldHints{most: mostTold},
 		known:    known{hosts: map[string]registry.Host{}, why: map[string]string{}},

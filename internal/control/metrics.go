@@ -26,6 +26,9 @@ type Metrics struct {
 	InvalidReports  prometheus.Counter
 	StoreErrors     prometheus.Counter
 	TemplatesBroken *prometheus.CounterVec
+
+	DecisionsDropped prometheus.Counter
+	DecisionsEarly   prometheus.Counter
 }
 
 // NewMetrics registers the counters.
@@ -73,8 +76,16 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "plimsoll_templates_broken_total",
 			Help: "Times that runs of a template peaked higher than was predicted, so that its reserve is the rule's again: an alarm.",
 		}, []string{"class"}),
+		DecisionsDropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plimsoll_decisions_dropped_total",
+			Help: "Decisions that nobody can have explained, because more were made than could be written behind their answers.",
+		}),
+		DecisionsEarly: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plimsoll_decisions_forgotten_early_total",
+			Help: "Decisions that were forgotten before their day was over, because too many were made within it.",
+		}),
 	}
-	r.MustRegister(m.Refusals, m.WouldRefuse, m.Admissions, m.ToSuccess, m.HintErrors, m.Rejections, m.Reserves, m.InvalidReports, m.StoreErrors, m.TemplatesBroken)
+	r.MustRegister(m.Refusals, m.WouldRefuse, m.Admissions, m.ToSuccess, m.HintErrors, m.Rejections, m.Reserves, m.InvalidReports, m.StoreErrors, m.TemplatesBroken, m.DecisionsDropped, m.DecisionsEarly)
 	return m
 }
 
@@ -93,25 +104,31 @@ func (m *Metrics) begin(fleet *config.Fleet) {
 // caller that nobody knows.
 func (g *Gateway) Refused(r *api.Refusal, who *config.Consumer) *api.Refusal {
 	if r.DecisionID == "" {
-		g.tell(r, who, "", "")
+		g.tell(r, who, &about{})
 	}
 	return r
 }
 
 // refused is Refused where class and pool are known.
 func (g *Gateway) refused(err error, who *config.Consumer, class, poolName string) error {
+	return g.refusedFor(err, who, &about{class: class, pool: poolName})
+}
+
+// refusedFor is Refused where more is known.
+func (g *Gateway) refusedFor(err error, who *config.Consumer, a *about) error {
 	if r, ok := api.AsRefusal(err); ok && r.DecisionID == "" {
-		g.tell(r, who, class, poolName)
+		g.tell(r, who, a)
 	}
 	return err
 }
 
-func (g *Gateway) tell(r *api.Refusal, who *config.Consumer, class, poolName string) {
+func (g *Gateway) tell(r *api.Refusal, who *config.Consumer, a *about) {
 	r.DecisionID = newID("dec")
 	if r.Code.Meaning().Retryable() && r.RetryAfter == 0 {
 		r.RetryAfter = g.later()
 	}
 	// What a caller makes up must not become a label: the store of the metrics never forgets.
+	class := a.class
 	if fleet := g.Fleet(); fleet == nil {
 		class = ""
 	} else if _, known := fleet.Class(class); !known {
@@ -121,8 +138,9 @@ func (g *Gateway) tell(r *api.Refusal, who *config.Consumer, class, poolName str
 	if who != nil {
 		consumer = who.Name
 	}
-	g.Metrics.Refusals.WithLabelValues(string(r.Code), poolName, class, consumer).Inc()
-	g.Log.Info("refused", "decision", r.DecisionID, "code", r.Code, "detail", r.Detail, "pool", poolName, "class", class, "consumer", consumer)
+	g.Metrics.Refusals.WithLabelValues(string(r.Code), a.pool, class, consumer).Inc()
+	g.Log.Info("refused", "decision", r.DecisionID, "code", r.Code, "detail", r.Detail, "pool", a.pool, "class", class, "consumer", consumer)
+	g.decide(r, who, a)
 }
 
 // admitted counts a yes, and how long its caller waited for it.

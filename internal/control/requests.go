@@ -48,16 +48,25 @@ func (g *Gateway) Admit(ctx context.Context, who *config.Consumer, q api.Admissi
 func (g *Gateway) prepare(who *config.Consumer, q *api.AdmissionRequest) (driving, call, error) {
 	req, pin, err := g.request(who, *q)
 	if err != nil {
-		return driving{}, call{}, g.refused(err, who, q.Class, "")
+		a := about{class: q.Class, key: q.Key, tenant: q.Tenant}
+		if r, ok := api.AsRefusal(err); ok {
+			a.facts = g.misasked(r, who, q)
+		}
+		return driving{}, call{}, g.refusedFor(err, who, &a)
 	}
+	d := driving{gateway: g, req: req, pin: pin}
 	if !g.withoutHosts(req.Claim.Pool) {
 		err = g.possible(&req.Ask, &pin)
 	}
 	if err != nil {
-		return driving{}, call{}, g.refused(err, who, q.Class, req.Claim.Pool)
+		a := about{class: q.Class, pool: req.Claim.Pool, key: q.Key, tenant: req.Claim.Contents.Tenant}
+		if r, ok := api.AsRefusal(err); ok {
+			a.facts, a.evidence = g.impossible(r, who, q, &d)
+		}
+		return driving{}, call{}, g.refusedFor(err, who, &a)
 	}
-	c := call{gateway: g, who: who, ask: req.Ask, key: q.Key, receipt: q.Receipt}
-	return driving{gateway: g, req: req, pin: pin}, c, nil
+	c := call{gateway: g, who: who, ask: req.Ask, key: q.Key, receipt: q.Receipt, request: q, claim: req.Claim, pin: pin, began: g.Now()}
+	return d, c, nil
 }
 
 // request turns the wire's ask into a passage's, judged against the class and the caller.
@@ -291,7 +300,7 @@ func (g *Gateway) again(who *config.Consumer, row pool.Row) (admission.Request, 
 	}
 	claim := pool.Claim{Consumer: row.Consumer, Key: row.Key, Contents: row.Contents, Pool: row.Pool, Mode: row.Mode}
 	req := admission.Request{Claim: claim, Ask: ask, ByHost: byHost(&row)}
-	return req, pin, call{gateway: g, who: who, ask: ask, key: row.Key}
+	return req, pin, call{gateway: g, who: who, ask: ask, key: row.Key, claim: claim, pin: pin, began: g.Now()}
 }
 
 // askOf is what a row asks of a host. Its class may have left the configuration since: then
@@ -405,7 +414,7 @@ func (g *Gateway) release(ctx context.Context, who *config.Consumer, row pool.Ro
 	if epoch != 0 && (epoch != row.Epoch || row.State == pool.Waiting || row.State == pool.Placing) {
 		return Outcome{}, g.Refused(api.Refuse(api.NotFound, "admission %s is over at epoch %d; its key was asked for anew since", row.ID, epoch), who)
 	}
-	c := call{gateway: g, who: who, ask: g.askOf(row), key: row.Key}
+	_, _, c := g.again(who, row)
 	answer := g.depart(ctx, row)
 	g.unstand(ctx, row)
 	return c.finish(ctx, answer)

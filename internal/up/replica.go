@@ -97,6 +97,7 @@ func (u *Up) startReplica(ctx, late context.Context, parts *errgroup.Group) {
 	}
 	parts.Go(func() error { u.gateway.SweepUntil(late); return nil })
 	parts.Go(func() error { u.gateway.PulseUntil(late); return nil })
+	parts.Go(func() error { u.gateway.KeepUntil(late); return nil })
 	parts.Go(func() error { u.gateway.CompareUntil(late); return nil })
 	parts.Go(func() error { u.gateway.LearnUntil(late); return nil })
 	parts.Go(func() error { u.gateway.Follow(late, u.dialer); return nil })

@@ -30,6 +30,8 @@ var accesses = map[string]access{
 	"GET /v1/admittable":                    {role: config.RoleConsumer},
 	"POST /v1/observations":                 {role: config.RoleConsumer},
 	"GET /v1/whoami":                        {},
+	"GET /v1/decisions":                     {},
+	"GET /v1/decisions/{id}":                {},
 	"POST /v1/admissions:batch":             {role: config.RoleConsumer},
 	"POST /v1/admissions/id/{id}/heartbeat": {role: config.RoleConsumer},
 

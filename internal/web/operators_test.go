@@ -19,7 +19,7 @@ var mayCall = map[string]string{
 	"createAdmission": "consumer", "listAdmissions": "consumer", "getAdmission": "consumer", "releaseAdmission": "consumer",
 	"attemptAdmission": "consumer", "heartbeatAdmission": "consumer", "getAdmissionByID": "consumer", "releaseAdmissionByID": "consumer",
 	"listClasses": "operator",
-	"listPools":   "consumer", "listAdmittable": "consumer", "observe": "consumer", "reportObservations": "operator", "resetObservations": "operator", "whoami": "",
+	"listPools":   "consumer", "listAdmittable": "consumer", "observe": "consumer", "reportObservations": "operator", "resetObservations": "operator", "whoami": "", "listDecisions": "", "getDecision": "",
 	"createAdmissions": "consumer", "heartbeatAdmissionByID": "consumer",
 	"listHosts": "operator", "getHost": "operator", "getConfig": "operator", "listConfigs": "operator", "listDeeds": "operator",
 	"listReplicas": "operator", "overridePool": "operator", "reconcile": "operator", "holdPool": "operator", "resumePool": "operator",

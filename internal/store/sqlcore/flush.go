@@ -38,6 +38,9 @@ func (l *loader) flush(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := l.keepYes(ctx); err != nil {
+		return err
+	}
 	if err := l.flushPools(ctx); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package sqlcore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -27,7 +28,7 @@ func (s *Store) Sweep(ctx context.Context) ([]pool.Row, error) {
 		}
 		changed = append(changed, swept...)
 	}
-	return changed, err
+	return changed, cmp.Or(err, s.forgetDecisions(ctx))
 }
 
 func (s *Store) due(ctx context.Context, pulse pool.Pulse) ([]string, error) {

@@ -30,6 +30,7 @@ type Memory struct {
 	version  int64 // of the registry
 	docket   hindsight.Docket
 	lore     *learned.Book
+	minutes  []minuted // decisions, the oldest first
 }
 
 var _ control.Store = (*Memory)(nil)
@@ -59,7 +60,10 @@ func (m *Memory) Check() error {
 // Claim implements control.Store.
 func (m *Memory) Claim(_ context.Context, c pool.Claim) (pool.Claimed, error) {
 	defer m.in()()
-	return m.model.Claim(c), nil
+	before, _ := m.model.Get(c.Consumer, c.Key)
+	answer := m.model.Claim(c)
+	after, _ := m.model.Get(c.Consumer, c.Key)
+	return answer, m.keepYes(before, &after)
 }
 
 // Regen implements control.Store.
@@ -71,8 +75,10 @@ func (m *Memory) Regen(_ context.Context, id string, gen int64) (int64, error) {
 // Settle implements control.Store.
 func (m *Memory) Settle(_ context.Context, id string, gen int64, host string, reservedFor time.Duration) (pool.Row, bool, error) {
 	defer m.in()()
+	before, _ := m.model.ByID(id)
 	r, ok := m.model.Settle(id, gen, host, reservedFor)
-	return r, ok, nil
+	after, _ := m.model.ByID(id)
+	return r, ok, m.keepYes(before, &after)
 }
 
 // NoRoom implements control.Store.
@@ -238,7 +244,9 @@ func newest[T any](all []T, limit int) []T {
 func (m *Memory) Sweep(context.Context) ([]pool.Row, error) {
 	defer m.in()()
 	m.model.Pulse()
-	return m.model.Sweep(), nil
+	changed := m.model.Sweep()
+	m.forgetDecisions()
+	return changed, nil
 }
 
 // Pulse implements control.Store.

@@ -60,7 +60,7 @@ func Compare(t *testing.T, fresh func(testing.TB) Opened) {
 			"return": p.comeBack, "override": p.override, "shadow": p.shadow, "enforce": p.enforce, "resume": p.resume, "pulse": p.pulse, "live on": p.liveOn, "attest": p.attest,
 			"issue join": p.issueJoin, "revoke join": p.revokeJoin, "join": p.join, "join again": p.join, "register host": p.registerHost,
 			"set host state": p.setHostState, "set host state again": p.setHostState, "describe": p.describe, "observed": p.observed,
-			"learn": p.learn, "learn again": p.learn,
+			"learn": p.learn, "learn again": p.learn, "decide": p.decide,
 		})
 	})
 }
@@ -104,6 +104,7 @@ func (p *pair) compare(t *rapid.T) {
 	p.both("join tokens", func(ctx context.Context, s control.Store) (any, error) { return s.JoinTokens(ctx) })
 	p.both("compared", func(ctx context.Context, s control.Store) (any, error) { return s.Compared(ctx) })
 	p.both("learned", func(ctx context.Context, s control.Store) (any, error) { return s.Learned(ctx) })
+	p.both("decisions", p.decisions)
 	p.both("configs", func(ctx context.Context, s control.Store) (any, error) { return s.Configs(ctx, 2) })
 }
 

@@ -1,0 +1,237 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/plimsoll-project/plimsoll/admission"
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/explain"
+	"github.com/plimsoll-project/plimsoll/internal/config"
+	"github.com/plimsoll-project/plimsoll/pool"
+)
+
+// This file finds decisions again, and says what there is to say of them.
+
+// Decision is GET /v1/decisions/{id}. Whether somebody else's is there is nobody's business.
+func (g *Gateway) Decision(ctx context.Context, who *config.Consumer, id string) (api.Decision, error) {
+	d, err := g.noted(ctx, id)
+	if err == nil && d == nil {
+		d, err = g.decisionOfRow(ctx, id)
+	}
+	switch {
+	case err != nil:
+		return api.Decision{}, g.unreadable(err, who)
+	case d == nil || d.Told.Consumer != who.Name && !who.Has(config.RoleOperator):
+		return api.Decision{}, g.Refused(api.Refuse(api.NotFound, "no decision has the id %q; they are kept for a day, and a yes for as long as its key is not asked for anew", short(id)), who)
+	}
+	out := d.explained()
+	if out.Key == "" {
+		return out, nil
+	}
+	story, err := g.story(ctx, out.Consumer, out.Key)
+	if err != nil {
+		return api.Decision{}, g.unreadable(err, who)
+	}
+	story.tell(&out)
+	return out, nil
+}
+
+// short bounds a text that a caller made up.
+func short(s string) string { return s[:min(len(s), 64)] }
+
+// noted finds one that was noted, here or by another replica; nil for none.
+func (g *Gateway) noted(ctx context.Context, id string) (*Decision, error) {
+	if here := g.keeper.find(id); here != nil {
+		return here, nil
+	}
+	kept, ok, err := g.Store.Decision(ctx, id)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return kept, nil
+}
+
+// decisionOfRow finds a yes that its admission's row tells of; nil for none.
+func (g *Gateway) decisionOfRow(ctx context.Context, id string) (*Decision, error) {
+	of, epoch, ok := parseYesID(id)
+	if !ok {
+		return nil, nil
+	}
+	row, found, err := g.rowByID(ctx, of)
+	if err != nil || !found || row.Epoch != epoch || row.AdmittedAt == 0 {
+		return nil, err
+	}
+	return YesOf(&row), nil
+}
+
+// rowByID finds an admission, whoever records it.
+func (g *Gateway) rowByID(ctx context.Context, id string) (pool.Row, bool, error) {
+	if _, ok := admission.ByHost(id); !ok {
+		return g.Store.ByID(ctx, id)
+	}
+	var row pool.Row
+	g.own.with(func(rows *admission.Book) { row, _ = rows.ByID(id) })
+	if placed, at, err := g.placed(ctx, id); err == nil && placed.Epoch != 0 {
+		row = g.rowOf(id, at, &placed, row)
+	}
+	return row, row.ID != "", nil
+}
+
+// Decisions is GET /v1/decisions: what a key was told, the newest first.
+func (g *Gateway) Decisions(ctx context.Context, who *config.Consumer, key string, limit int) (api.DecisionList, error) {
+	consumers := []string{who.Name}
+	if fleet := g.Fleet(); fleet != nil && who.Has(config.RoleOperator) {
+		consumers = consumers[:0]
+		for i := range fleet.Consumers {
+			consumers = append(consumers, fleet.Consumers[i].Name)
+		}
+		if !slices.Contains(consumers, who.Name) {
+			consumers = append(consumers, who.Name)
+		}
+	}
+	var all []*Decision
+	for _, name := range consumers {
+		story, err := g.story(ctx, name, key)
+		if err != nil {
+			return api.DecisionList{}, g.unreadable(err, who)
+		}
+		all = append(all, story.decisions...)
+	}
+	slices.SortStableFunc(all, func(a, b *Decision) int { return b.Told.At.Compare(a.Told.At) })
+	out := api.DecisionList{Decisions: []api.Decision{}}
+	for _, d := range all[:min(limit, len(all))] {
+		out.Decisions = append(out.Decisions, d.explained())
+	}
+	return out, nil
+}
+
+// story is all that is known of a consumer's key: the newest decision first, and its row.
+type story struct {
+	decisions []*Decision
+	row       pool.Row
+	found     bool
+}
+
+const mostOfAKey = 1000 // decisions of one key that are looked at
+
+func (g *Gateway) story(ctx context.Context, consumer, key string) (story, error) {
+	s := story{decisions: g.keeper.of(consumer, key)}
+	kept, err := g.Store.Decisions(ctx, consumer, key, mostOfAKey)
+	if err != nil {
+		return s, err
+	}
+	for _, d := range kept {
+		s.add(d)
+	}
+	if s.row, s.found = g.own.get(consumer, key); !s.found {
+		s.row, s.found, err = g.Store.Get(ctx, consumer, key)
+	}
+	if s.found && s.row.AdmittedAt != 0 && s.row.Epoch != 0 {
+		s.add(YesOf(&s.row))
+	}
+	return s, err
+}
+
+// add takes a decision in that is not in it already: what was just written is in two places.
+func (s *story) add(d *Decision) {
+	if !slices.ContainsFunc(s.decisions, func(have *Decision) bool { return have.Told.ID == d.Told.ID }) {
+		s.decisions = append(s.decisions, d)
+	}
+}
+
+// tell adds to a decision what happened before it and since.
+func (s *story) tell(d *api.Decision) {
+	asked, first := int64(0), d.At
+	if d.FirstRefusedAt != nil {
+		first = *d.FirstRefusedAt
+	}
+	for _, other := range s.decisions {
+		t := &other.Told
+		switch {
+		case t.ID == d.ID:
+		case t.At.After(d.At):
+			d.Since = append(d.Since, api.DecisionEvent{
+				At: t.At, What: api.DecisionEventWhatAsked, DecisionID: t.ID, Outcome: t.Outcome, Code: t.Code, Detail: t.Detail,
+			})
+		case d.FirstRefusedAt != nil && !t.At.Before(first) && t.Outcome != api.DecisionOutcomeAdmitted:
+			asked++
+		}
+	}
+	if d.Outcome != api.DecisionOutcomeAdmitted {
+		asked++
+	}
+	d.Attempts = max(d.Attempts, asked)
+	s.tellRow(d, first)
+	slices.SortStableFunc(d.Since, func(a, b api.DecisionEvent) int { return a.At.Compare(b.At) })
+}
+
+// tellRow adds what became of the key's admission.
+func (s *story) tellRow(d *api.Decision, first time.Time) {
+	if !s.found {
+		return
+	}
+	event := func(at pool.Time, what api.DecisionEventWhat, detail string) {
+		if at != 0 && at.Wall().After(d.At) {
+			d.Since = append(d.Since, api.DecisionEvent{At: at.Wall(), What: what, Detail: detail})
+		}
+	}
+	r := &s.row
+	event(r.AdmittedAt, api.DecisionEventWhatAdmitted, at(r))
+	event(r.RunningAt, api.DecisionEventWhatStarted, at(r))
+	if r.State.Ended() {
+		event(r.EndedAt, api.DecisionEventWhat(r.State), r.Reason)
+	}
+	if d.ToSuccessMS == nil && d.Outcome != api.DecisionOutcomeAdmitted && r.AdmittedAt.Wall().After(d.At) {
+		ms := r.AdmittedAt.Wall().Sub(first).Milliseconds()
+		d.ToSuccessMS = &ms
+	}
+}
+
+// at says where an admission is.
+func at(r *pool.Row) string {
+	if where := cmp.Or(r.Host, r.Audience); where != "" {
+		return "at " + where
+	}
+	return ""
+}
+
+// explained says a decision with all that follows from what it rests on.
+func (d *Decision) explained() api.Decision {
+	out := d.Told
+	if d.Facts == nil {
+		out.Line = d.line()
+		return out
+	}
+	f := *d.Facts
+	if e := d.Evidence; e != nil {
+		f.Excluded, f.Near = e.Excluded, e.Near
+		for _, x := range e.Excluded {
+			out.Excluded = append(out.Excluded, api.DecisionExclusion{Reason: x.Reason, Count: int64(x.Count), Hosts: x.Hosts})
+		}
+	}
+	x := explain.Of(&f)
+	out.Line, out.Nearest = x.Line, x.Nearest
+	for _, c := range x.Changes {
+		out.Changes = append(out.Changes, api.Change{
+			Kind: string(c.Kind), Who: string(c.Who), Target: c.Target, From: c.From, To: c.To,
+			Command: c.Command, Patch: c.Patch, Why: c.Why,
+		})
+	}
+	return out
+}
+
+// line is that of a yes.
+func (d *Decision) line() string {
+	t := &d.Told
+	line := "admitted"
+	if t.Host != "" {
+		line += " on host " + t.Host
+	}
+	if t.ToSuccessMS != nil {
+		line += ", " + (time.Duration(*t.ToSuccessMS) * time.Millisecond).String() + " after the first no or its place"
+	}
+	return line
+}

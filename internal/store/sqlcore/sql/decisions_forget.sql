@@ -1,0 +1,1 @@
+DELETE FROM decisions WHERE at <= $1
