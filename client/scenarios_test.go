@@ -27,22 +27,29 @@ func TestScenarios(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := stage.Start(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	if len(all) < 50 {
+		t.Errorf("there are only %d", len(all))
 	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, of := range all {
-		t.Run(of.Name, func(t *testing.T) {
-			p := &player{t: t, note: s.Note(), of: of}
-			p.play()
+	for i := range stages {
+		t.Run("stage", func(t *testing.T) {
+			t.Parallel() // most of it is waiting
+			s, err := stage.Start(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			for j := i; j < len(all); j += stages {
+				t.Run(all[j].Name, func(t *testing.T) { (&player{t: t, note: s.Note(), of: all[j]}).play() })
+			}
 		})
 	}
 }
+
+const stages = 5
 
 // player does what a scenario says, and says what it saw.
 type player struct {
@@ -129,7 +136,7 @@ func (p *player) act(c *client.Client, begun stage.Begun) (r stage.Result) {
 		time.AfterFunc(ms(o.CancelAfterMS), cancel)
 	}
 	q := api.AdmissionRequest{
-		Key: cmp.Or(o.Key, client.NewKey()), Class: cmp.Or(o.Class, p.note.Class), Tenant: o.Tenant, Mode: api.WaitMode(o.Mode),
+		Key: o.Key, Class: cmp.Or(o.Class, p.note.Class), Tenant: o.Tenant, Mode: api.WaitMode(o.Mode),
 	}
 	r.Key = q.Key
 	began := time.Now()
@@ -140,7 +147,9 @@ func (p *player) act(c *client.Client, begun stage.Begun) (r stage.Result) {
 	case "resume":
 		_, err = c.Resume(ctx, q.Key, p.options(&r))
 	case "release":
-		_, err = c.Release(ctx, q.Key)
+		if _, err = c.Release(ctx, q.Key); err == nil {
+			r.Outcome = "released"
+		}
 	case "hold":
 		err = c.Hold(ctx, q, p.options(&r), func(ctx context.Context, _ *client.Lease) error {
 			r.BodyRan = true
@@ -170,6 +179,7 @@ func (p *player) options(r *stage.Result) client.Options {
 			r.Retries = append(r.Retries, stage.Retry{Code: code, InMS: float64(in.Microseconds()) / 1000})
 		},
 		Admitted: func(s client.Success) {
+			r.Key = s.Admission.Key
 			r.Attempts = s.Attempts
 			if s.Refused {
 				since := s.SinceRefused.Milliseconds()
@@ -214,7 +224,7 @@ func (p *player) redeem(ctx context.Context, text string) error {
 
 // said fills in how it ended.
 func said(r *stage.Result, err error) {
-	r.Outcome = outcomeOf(err)
+	r.Outcome = cmp.Or(r.Outcome, outcomeOf(err))
 	if err == nil {
 		return
 	}

@@ -158,7 +158,7 @@ func (s *Stage) start(next *scene) {
 	next.mu.Lock()
 	defer next.mu.Unlock()
 	for _, e := range next.of.Events {
-		if e.AfterRequests > 0 {
+		if e.AfterRequests > 0 || e.AfterAnswers > 0 {
 			next.due = append(next.due, e)
 		} else {
 			next.happen(e, time.Duration(e.AfterMS)*time.Millisecond)

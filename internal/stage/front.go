@@ -78,8 +78,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reset(w)
 		return
 	case "status":
-		scene.answered(q, q.fault.reply())
-		q.fault.reply().write(w)
+		a := q.fault.reply()
+		scene.answered(q, a)
+		a.write(w)
 		return
 	case "garbage":
 		a := reply{status: http.StatusOK, header: http.Header{"Content-Type": {"text/html"}}, body: []byte("<html>welcome to the portal</html>")}

@@ -82,9 +82,7 @@ func (s *Stage) check(ctx context.Context, seen Seen) (Verdict, error) {
 	}
 	j.log = of.requests()
 	j.counts()
-	for _, r := range results {
-		j.tries(r.Key)
-	}
+	j.tries()
 	j.many()
 	if err := j.gate(ctx); err != nil {
 		return Verdict{}, err
@@ -139,31 +137,32 @@ func (j *judge) hooks(r *Result) {
 	}
 }
 
-// tries judges one caller's requests: never before an appointment, always under the newest receipt.
-func (j *judge) tries(key string) {
-	var last request
-	receipt := ""
+// tries judges what was asked under each key: never before an appointment, always with the newest
+// receipt.
+func (j *judge) tries() {
+	last, receipts := map[string]request{}, map[string]string{}
 	for _, q := range j.log {
-		if q.key != key || q.at != "create" && q.at != "attempt" {
+		if q.at != "create" && q.at != "attempt" {
 			continue
 		}
+		former, receipt := last[q.key], receipts[q.key]
 		// An address that has nothing to say is passed over for the next, without a pause.
-		elsewhere := last.code == string(api.Unavailable) && q.address != last.address
-		if last.ended > 0 && !elsewhere && last.status >= 500 && q.began < last.ended+last.hint-j.slack() {
-			j.faultf("%s after %s of an appointment in %s (%s)", q.at, q.began-last.ended, last.hint, last.code)
+		elsewhere := former.code == string(api.Unavailable) && q.address != former.address
+		if former.status >= 500 && !elsewhere && q.began < former.ended+former.hint-slack {
+			j.faultf("%s after %s of an appointment in %s (%s)", q.at, q.began-former.ended, former.hint, former.code)
 		}
 		if q.at == "create" && q.receipt != receipt {
 			j.faultf("a create carries receipt %q, and the newest refusal's was %q", q.receipt, receipt)
 		}
 		if q.receives != "" && q.status >= 500 {
-			receipt = q.receives
+			receipts[q.key] = q.receives
 		}
-		last = q
+		last[q.key] = q
 	}
 }
 
-// slack is for what a clock rounds off; a date has whole seconds.
-func (j *judge) slack() time.Duration { return 2 * time.Millisecond }
+// slack is for what clocks round off.
+const slack = 2 * time.Millisecond
 
 // counts judges how often what was asked.
 func (j *judge) counts() {
@@ -185,6 +184,11 @@ func (j *judge) counts() {
 	}
 	if j.want.BothAddresses && len(addresses) < 2 {
 		j.faultf("one address alone was asked")
+	}
+	for _, q := range j.log {
+		if j.want.Exact && q.at == "release" && !q.exact {
+			j.faultf("a release by its key would end a later admission too: by id, with ?epoch=")
+		}
 	}
 }
 
@@ -252,6 +256,9 @@ func (j *judge) settled(ctx context.Context) error {
 	if j.want.Held == nil && j.want.Waiting == nil {
 		return nil
 	}
+	for _, e := range j.scene.of.Events { // what happens by the clock must have happened
+		time.Sleep(time.Until(j.scene.began.Add(time.Duration(e.AfterMS) * time.Millisecond)))
+	}
 	deadline := time.Now().Add(3 * time.Second)
 	for {
 		held, waiting, err := j.stands(ctx)
@@ -269,7 +276,7 @@ func (j *judge) settled(ctx context.Context) error {
 		time.Sleep(20 * time.Millisecond)
 	}
 	before := len(j.creates())
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(60 * time.Millisecond)
 	held, waiting, err := j.stands(ctx)
 	if now := len(j.creates()); now != before || !is(j.want.Held, held) || !is(j.want.Waiting, waiting) {
 		j.faultf("the caller goes on: %d requests after it was done, %d slots and %d places", now-before, held, waiting)

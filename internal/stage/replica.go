@@ -45,7 +45,7 @@ fleet:
   default_quota: none
   quotas: [{tenant: broke, limit: 0}]
   pools: [{name: ` + poolName + `, placement: none, audience: ` + audience + `, cap: 1000, max_waiting: 1000, slot_ttl: 5s}]
-  classes: [{name: ` + className + `, pool: ` + poolName + `, memory: 512MiB}]
+  classes: [{name: ` + className + `, pool: ` + poolName + `, memory: 512MiB, min_memory: 128MiB}]
   consumers:
 `
 	for _, p := range everybody {

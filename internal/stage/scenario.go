@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/plimsoll-project/plimsoll/sdk/vectors"
 )
@@ -57,14 +59,21 @@ func (f *Fault) reply() reply {
 		a.header.Set("Content-Type", "application/problem+json")
 	}
 	for name, value := range f.Headers {
+		if in, ok := strings.CutPrefix(value, "in "); ok { // a date, by the time of the answer
+			if d, err := time.ParseDuration(strings.ReplaceAll(in, " ", "")); err == nil {
+				value = time.Now().Add(d).UTC().Format(http.TimeFormat)
+			}
+		}
 		a.header.Set(name, value)
 	}
 	return a
 }
 
-// Event is something that happens meanwhile, after so many requests or so many milliseconds.
+// Event is something that happens meanwhile: when so many requests have come, or so many were
+// answered, or so many milliseconds have passed.
 type Event struct {
 	AfterRequests int    `json:"after_requests"`
+	AfterAnswers  int    `json:"after_answers"`
 	AfterMS       int64  `json:"after_ms"`
 	Free          int    `json:"free"` // slots that somebody else gives back
 	End           bool   `json:"end"`  // an operator ends what the caller holds
@@ -109,6 +118,7 @@ type Expect struct {
 	Counted       bool              `json:"counted"`        // the gate counts a first refusal that came to a success
 	Spread        bool              `json:"spread"`         // second tries of many callers share no moment
 	BothAddresses bool              `json:"both_addresses"` // were asked
+	Exact         bool              `json:"exact"`          // the release names this admission: its id, and its epoch
 	RetriesPerS   int               `json:"retries_per_s"`  // into an outage, after ten at first
 }
 

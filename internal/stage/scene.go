@@ -18,6 +18,7 @@ type request struct {
 	address  int
 	at       string // create, attempt, heartbeat, release, get, redeem, other
 	key      string // or id
+	exact    bool   // by id and epoch
 	receipt  string // that it carried
 	fault    Fault
 	status   int
@@ -48,6 +49,7 @@ type scene struct {
 func (s *scene) take(address int, r *http.Request, body []byte) *request {
 	q := &request{began: time.Since(s.began), address: address}
 	q.at, q.key = kindOf(r)
+	q.exact = strings.HasPrefix(r.URL.Path, "/v1/admissions/id/") && r.URL.Query().Has("epoch")
 	if q.at == "create" {
 		var asked struct{ Key, Receipt string }
 		_ = json.Unmarshal(body, &asked) // the replica says so, if it is none
@@ -62,7 +64,7 @@ func (s *scene) take(address int, r *http.Request, body []byte) *request {
 			break
 		}
 	}
-	s.fire(q)
+	s.fire(q.at, func(e *Event) *int { return &e.AfterRequests })
 	return q
 }
 
@@ -81,13 +83,12 @@ func (s *scene) hits(i int, f Fault, q *request) bool {
 	return f.ForMS == 0 || q.began < time.Duration(f.ForMS)*time.Millisecond
 }
 
-// fire lets happen what is due after this request.
-func (s *scene) fire(q *request) {
+// fire counts one of what an event waits for, and lets happen what is due by that.
+func (s *scene) fire(at string, count func(*Event) *int) {
 	kept := s.due[:0]
 	for _, e := range s.due {
-		if e.AfterRequests > 0 && (e.At == "" || e.At == q.at) {
-			e.AfterRequests--
-			if e.AfterRequests == 0 {
+		if n := count(&e); *n > 0 && (e.At == "" || e.At == at) {
+			if *n--; *n == 0 {
 				s.happen(e, 0)
 				continue
 			}
@@ -127,6 +128,7 @@ func (s *scene) answered(q *request, a reply) {
 	} else if at, err := http.ParseTime(a.header.Get("Retry-After")); err == nil && q.hint == 0 {
 		q.hint = max(time.Until(at), 0)
 	}
+	s.fire(q.at, func(e *Event) *int { return &e.AfterAnswers })
 }
 
 // bend tells appointments and heartbeats as the setup says.
