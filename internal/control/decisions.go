@@ -82,30 +82,43 @@ func (g *Gateway) rowByID(ctx context.Context, id string) (pool.Row, bool, error
 
 // Decisions is GET /v1/decisions: what a key was told, the newest first.
 func (g *Gateway) Decisions(ctx context.Context, who *config.Consumer, key string, limit int) (api.DecisionList, error) {
-	consumers := []string{who.Name}
-	if fleet := g.Fleet(); fleet != nil && who.Has(config.RoleOperator) {
-		consumers = consumers[:0]
-		for i := range fleet.Consumers {
-			consumers = append(consumers, fleet.Consumers[i].Name)
-		}
-		if !slices.Contains(consumers, who.Name) {
-			consumers = append(consumers, who.Name)
+	consumer := who.Name
+	if who.Has(config.RoleOperator) {
+		consumer = "" // anybody's
+	}
+	s, err := g.toldOf(ctx, consumer, key)
+	for _, name := range g.askers(consumer, &s) {
+		if err == nil {
+			err = g.addRow(ctx, &s, name, key)
 		}
 	}
-	var all []*Decision
-	for _, name := range consumers {
-		story, err := g.story(ctx, name, key)
-		if err != nil {
-			return api.DecisionList{}, g.unreadable(err, who)
-		}
-		all = append(all, story.decisions...)
+	if err != nil {
+		return api.DecisionList{}, g.unreadable(err, who)
 	}
-	slices.SortStableFunc(all, func(a, b *Decision) int { return b.Told.At.Compare(a.Told.At) })
+	slices.SortStableFunc(s.decisions, func(a, b *Decision) int { return b.Told.At.Compare(a.Told.At) })
 	out := api.DecisionList{Decisions: []api.Decision{}}
-	for _, d := range all[:min(limit, len(all))] {
+	for _, d := range s.decisions[:min(limit, len(s.decisions))] {
 		out.Decisions = append(out.Decisions, d.explained())
 	}
 	return out, nil
+}
+
+// askers are the consumers of whom a key may be: one, or all that are known.
+func (g *Gateway) askers(consumer string, s *story) []string {
+	if consumer != "" {
+		return []string{consumer}
+	}
+	var names []string
+	if fleet := g.Fleet(); fleet != nil {
+		for i := range fleet.Consumers {
+			names = append(names, fleet.Consumers[i].Name)
+		}
+	}
+	for _, d := range s.decisions {
+		names = append(names, d.Told.Consumer)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // story is all that is known of a consumer's key: the newest decision first, and its row.
@@ -118,21 +131,32 @@ type story struct {
 const mostOfAKey = 1000 // decisions of one key that are looked at
 
 func (g *Gateway) story(ctx context.Context, consumer, key string) (story, error) {
+	s, err := g.toldOf(ctx, consumer, key)
+	if err == nil {
+		err = g.addRow(ctx, &s, consumer, key)
+	}
+	return s, err
+}
+
+// toldOf is what was noted of a key, here or by any replica.
+func (g *Gateway) toldOf(ctx context.Context, consumer, key string) (story, error) {
 	s := story{decisions: g.keeper.of(consumer, key)}
 	kept, err := g.Store.Decisions(ctx, consumer, key, mostOfAKey)
-	if err != nil {
-		return s, err
-	}
 	for _, d := range kept {
 		s.add(d)
 	}
+	return s, err
+}
+
+// addRow adds a consumer's row of the key, and the yes that it tells of.
+func (g *Gateway) addRow(ctx context.Context, s *story, consumer, key string) (err error) {
 	if s.row, s.found = g.own.get(consumer, key); !s.found {
 		s.row, s.found, err = g.Store.Get(ctx, consumer, key)
 	}
 	if s.found && s.row.AdmittedAt != 0 && s.row.Epoch != 0 {
 		s.add(YesOf(&s.row))
 	}
-	return s, err
+	return err
 }
 
 // add takes a decision in that is not in it already: what was just written is in two places.

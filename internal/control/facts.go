@@ -139,7 +139,9 @@ func exclusions(t admission.Tally) []explain.Exclusion {
 	out := make([]explain.Exclusion, 0, len(t))
 	for _, reason := range t.Reasons() {
 		if ids := t[reason]; reason != admission.Excluded {
-			out = append(out, explain.Exclusion{Reason: reason, Count: len(ids), Hosts: slices.Clone(ids[:min(len(ids), mostExcluded)])})
+			some := slices.Clone(ids[:min(len(ids), mostExcluded)])
+			slices.Sort(some)
+			out = append(out, explain.Exclusion{Reason: reason, Count: len(ids), Hosts: some})
 		}
 	}
 	return out

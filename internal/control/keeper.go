@@ -117,12 +117,12 @@ func (k *keeper) find(id string) *Decision {
 	return nil
 }
 
-// of returns those of a consumer's key, the newest first.
+// of returns those of a consumer's key, or anybody's for "", the newest first.
 func (k *keeper) of(consumer, key string) (out []*Decision) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := len(k.unkept) - 1; i >= 0; i-- {
-		if t := &k.unkept[i].Told; t.Consumer == consumer && t.Key == key {
+		if t := &k.unkept[i].Told; (consumer == "" || t.Consumer == consumer) && t.Key == key {
 			out = append(out, k.unkept[i])
 		}
 	}
@@ -161,7 +161,7 @@ func (g *Gateway) keepSome(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, keepWithin)
 	defer cancel()
-	early, err := g.Store.Decide(ctx, some)
+	early, err := g.Store.Decide(ctx, some, MostDecisions)
 	if err != nil {
 		g.Log.Debug("decisions not written; they are written with the next ones", "decisions", len(some), "err", err)
 		return false

@@ -156,6 +156,7 @@ func newRig(t *testing.T, hosts []*fakeHost, plan ...storetest.Fault) *rig {
 	t.Cleanup(r.stop)
 	go r.g.SweepUntil(ctx)
 	go r.g.PulseUntil(ctx)
+	go r.g.KeepUntil(ctx)
 	go r.g.CompareUntil(ctx)
 	return r
 }

@@ -64,12 +64,12 @@ type Store interface {
 	// Pulse writes that this replica hears, and renews the leases of the hosts that it heard.
 	Pulse(ctx context.Context, heard []string) (pool.Pulse, error)
 
-	// Decide keeps decisions for a day, each by its id once; early is how many were forgotten before
-	// their day was over, because more than MostDecisions are not kept.
-	Decide(ctx context.Context, decisions []*Decision) (early int64, err error)
+	// Decide keeps decisions for a day, each by its id once, and at most so many in all; early is how
+	// many were forgotten for that before their day was over, the oldest first.
+	Decide(ctx context.Context, decisions []*Decision, most int64) (early int64, err error)
 	// Decision returns one that is kept; ok is false when none of that id is.
 	Decision(ctx context.Context, id string) (d *Decision, ok bool, err error)
-	// Decisions returns what a consumer's key was told, the newest first.
+	// Decisions returns what a consumer's key was told, or anybody's for "", the newest first.
 	Decisions(ctx context.Context, consumer, key string, limit int) ([]*Decision, error)
 
 	Get(ctx context.Context, consumer, key string) (pool.Row, bool, error)

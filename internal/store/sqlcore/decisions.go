@@ -13,9 +13,9 @@ import (
 	"github.com/plimsoll-project/plimsoll/pool"
 )
 
-// Decide keeps decisions, and forgets the oldest where there are more than are kept. It shares
+// Decide keeps decisions, and forgets the oldest where there are more than may be kept. It shares
 // no transaction, so that nothing that goes wrong with it is an admission's.
-func (s *Store) Decide(ctx context.Context, decisions []*control.Decision) (early int64, err error) {
+func (s *Store) Decide(ctx context.Context, decisions []*control.Decision, most int64) (early int64, err error) {
 	told, seen, err := encodedDecisions(decisions)
 	if err != nil {
 		return 0, err
@@ -24,7 +24,7 @@ func (s *Store) Decide(ctx context.Context, decisions []*control.Decision) (earl
 		if err := l.putDecisions(ctx, told, seen); err != nil {
 			return err
 		}
-		early, err = l.tx.Exec(ctx, l.store.sql["decisions_bound"], int64(control.MostDecisions))
+		early, err = l.tx.Exec(ctx, l.store.sql["decisions_bound"], most)
 		return err
 	}})
 	if err != nil {
@@ -120,9 +120,9 @@ func (s *Store) Decision(ctx context.Context, id string) (d *control.Decision, o
 	return all[0], true, nil
 }
 
-// Decisions returns what a consumer's key was told, the newest first.
+// Decisions returns what a consumer's key was told, or anybody's for "", the newest first.
 func (s *Store) Decisions(ctx context.Context, consumer, key string, limit int) ([]*control.Decision, error) {
-	return s.decisions(ctx, "decisions", consumer, key, int64(limit))
+	return s.decisions(ctx, "decisions", key, consumer, int64(limit))
 }
 
 func (s *Store) decisions(ctx context.Context, statement string, args ...any) (out []*control.Decision, err error) {

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll-project/plimsoll/api"
@@ -46,15 +48,15 @@ func (m *Memory) minute(d *control.Decision) error {
 }
 
 // Decide implements control.Store.
-func (m *Memory) Decide(_ context.Context, decisions []*control.Decision) (early int64, err error) {
+func (m *Memory) Decide(_ context.Context, decisions []*control.Decision, most int64) (early int64, err error) {
 	defer m.in()()
 	for _, d := range decisions {
 		if err := m.minute(d); err != nil {
 			return 0, err
 		}
 	}
-	if over := len(m.minutes) - control.MostDecisions; over > 0 {
-		m.minutes, early = m.minutes[over:], int64(over)
+	if over := int64(len(m.minutes)) - most; over > 0 {
+		m.minutes, early = m.minutes[over:], over
 	}
 	return early, nil
 }
@@ -75,7 +77,7 @@ func (m *Memory) Decision(_ context.Context, id string) (*control.Decision, bool
 func (m *Memory) Decisions(_ context.Context, consumer, key string, limit int) (out []*control.Decision, err error) {
 	defer m.in()()
 	for i := len(m.minutes) - 1; i >= 0 && len(out) < limit; i-- {
-		if one := &m.minutes[i]; one.consumer == consumer && one.key == key {
+		if one := &m.minutes[i]; (consumer == "" || one.consumer == consumer) && one.key == key {
 			d, err := control.ReadDecision(one.document, one.evidence)
 			if err != nil {
 				return nil, err
@@ -137,13 +139,13 @@ func (p *pair) decide(t *rapid.T) {
 		}
 		all = append(all, d)
 	}
-	p.both("decide", func(ctx context.Context, s control.Store) (any, error) { return s.Decide(ctx, all) })
+	p.both("decide", func(ctx context.Context, s control.Store) (any, error) { return s.Decide(ctx, all, 1000) })
 }
 
 // decisions are all that may be kept, as they are read.
 func (p *pair) decisions(ctx context.Context, s control.Store) (any, error) {
 	var out []*control.Decision
-	for _, consumer := range []string{"c1", "c2"} {
+	for _, consumer := range []string{"c1", "c2", ""} {
 		for _, key := range []string{"k1", "k2", "k3", "k4", "k5", ""} {
 			some, err := s.Decisions(ctx, consumer, key, 3)
 			if err != nil {
@@ -159,4 +161,74 @@ func (p *pair) decisions(ctx context.Context, s control.Store) (any, error) {
 		}
 	}
 	return out, nil
+}
+
+// testDecisions keeps decisions of several replicas at once: each once, what they rest on once, the
+// oldest forgotten first, all of them after a day, and the yes of a key that is admitted anew.
+func testDecisions(t *testing.T, o Opened) {
+	all := o.stores(t)
+	s := all[0]
+	Configure(t, s, OnePool(pool.Unlimited, 9))
+	crowd(8, func(i int) {
+		for j := range 5 {
+			some := []*control.Decision{decided(fmt.Sprint("a", i/2, "-", j), "c", "k", sees("h1")), decided(fmt.Sprint("b", i/2, "-", j), "c", "k", sees("h2"))}
+			if _, err := all[i%len(all)].Decide(t.Context(), some, 1000); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	told := func(key string) []*control.Decision {
+		got, err := s.Decisions(t.Context(), "c", key, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := told("k"); len(got) != 40 || got[0].Evidence == nil || len(got[0].Evidence.Near) != 1 {
+		t.Fatalf("told twice, kept once each: %d", len(got))
+	}
+	early, err := s.Decide(t.Context(), []*control.Decision{decided("last", "c", "k", nil)}, 10)
+	if got := told("k"); err != nil || early < 31 || len(got) > 10 || got[0].Told.ID != "last" || got[0].Evidence != nil {
+		t.Errorf("%d forgotten of 41, %d left of at most 10: %v", early, len(got), err)
+	}
+	testYesKept(t, o, s)
+	o.Clock.Advance(pool.KeepEnded)
+	if _, err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := told("k"); len(got) != 0 {
+		t.Errorf("a day later: %d", len(got))
+	}
+}
+
+// testYesKept admits a key twice: the first yes outlives its row.
+func testYesKept(t *testing.T, o Opened, s control.Store) {
+	t.Helper()
+	var yes []*control.Decision
+	for range 2 {
+		c, err := s.Claim(t.Context(), newClaim(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, ok, err := s.Settle(t.Context(), c.Row.ID, c.Row.Gen, "h1", time.Minute)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		o.Clock.Advance(time.Second)
+		if _, _, err := s.End(t.Context(), row.ID, row.Epoch, pool.Released, "done"); err != nil {
+			t.Fatal(err)
+		}
+		over, _, err := s.ByID(t.Context(), row.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		yes = append(yes, control.YesOf(&over))
+	}
+	first, ok, err := s.Decision(t.Context(), yes[0].Told.ID)
+	if diff := cmp.Diff(yes[0], first); !ok || err != nil || diff != "" {
+		t.Errorf("the first yes: %v %v %s", ok, err, diff)
+	}
+	if _, ok, err := s.Decision(t.Context(), yes[1].Told.ID); ok || err != nil {
+		t.Errorf("the second yes is told by its row, and was kept beside it: %v %v", ok, err)
+	}
 }

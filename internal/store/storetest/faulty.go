@@ -104,6 +104,16 @@ func (f *FaultyStore) Claim(ctx context.Context, c pool.Claim) (pool.Claimed, er
 	return one(f, "Claim", func() (pool.Claimed, error) { return f.Store.Claim(ctx, c) })
 }
 
+// Decide implements control.Store.
+func (f *FaultyStore) Decide(ctx context.Context, decisions []*control.Decision, most int64) (int64, error) {
+	return one(f, "Decide", func() (int64, error) { return f.Store.Decide(ctx, decisions, most) })
+}
+
+// Decision implements control.Store.
+func (f *FaultyStore) Decision(ctx context.Context, id string) (*control.Decision, bool, error) {
+	return two(f, "Decision", func() (*control.Decision, bool, error) { return f.Store.Decision(ctx, id) })
+}
+
 // Regen implements control.Store.
 func (f *FaultyStore) Regen(ctx context.Context, id string, gen int64) (int64, error) {
 	return one(f, "Regen", func() (int64, error) { return f.Store.Regen(ctx, id, gen) })

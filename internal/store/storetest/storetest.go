@@ -45,6 +45,7 @@ func Run(t *testing.T, fresh func(testing.TB) Opened) {
 	t.Run("bury", func(t *testing.T) { testBury(t, fresh(t)) })
 	t.Run("observed", func(t *testing.T) { testObserved(t, fresh(t)) })
 	t.Run("learned", func(t *testing.T) { testLearned(t, fresh(t)) })
+	t.Run("decisions", func(t *testing.T) { testDecisions(t, fresh(t)) })
 	t.Run("left", func(t *testing.T) { testLeft(t, fresh(t)) })
 	t.Run("outage", func(t *testing.T) { testOutage(t, fresh(t)) })
 	t.Run("gone callers", func(t *testing.T) { testGoneCallers(t, fresh(t)) })

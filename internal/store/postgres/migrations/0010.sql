@@ -11,7 +11,7 @@ CREATE TABLE decisions (
     evidence text   NOT NULL, -- '' for none
     document text   NOT NULL  -- JSON
 );
-CREATE INDEX decisions_of_key ON decisions (consumer, key, number);
+CREATE INDEX decisions_of_key ON decisions (key, number);
 CREATE INDEX decisions_at ON decisions (at);
 
 -- What there was to see of the hosts. Many decisions rest on the same.
