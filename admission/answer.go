@@ -66,9 +66,9 @@ const (
 	unanswered = "unanswered"
 )
 
-// code says which no it is. Pressure, starts and draining are said only when that alone
+// Code says which no it is. Pressure, starts and draining are said only when that alone
 // refused everywhere; when nobody could be asked at all, a person should know.
-func (t Tally) code() api.Code {
+func (t Tally) Code() api.Code {
 	reasons := slices.DeleteFunc(t.Reasons(), func(r string) bool { return r == Excluded })
 	if len(reasons) == 0 {
 		return api.NoHealthyAgents
@@ -94,8 +94,8 @@ func (t Tally) code() api.Code {
 	return api.NoCapacity
 }
 
-// fromVerdict turns the pool's verdict into an answer.
-func fromVerdict(c pool.Claimed) Answer {
+// FromVerdict turns the pool's verdict into an answer.
+func FromVerdict(c pool.Claimed) Answer {
 	a := Answer{Kind: No, Row: c.Row, Standing: c.Standing}
 	switch c.Verdict {
 	case pool.Queued:

@@ -225,7 +225,7 @@ func (p *Passage) claimed(e Claimed) Step {
 	case pool.BusyPlacing:
 		return p.await()
 	}
-	return p.reply(fromVerdict(e.Result))
+	return p.reply(FromVerdict(e.Result))
 }
 
 // place begins to look for a host under the row's generation: first where memory is set
@@ -375,14 +375,14 @@ func (p *Passage) noRoomed(e NoRoomed) Step {
 		return p.reply(Answer{Kind: No, Code: p.refusal(), Row: r.Row, Standing: r.Standing})
 	}
 	if r.Verdict == pool.Queued && r.Row.Starves(r.Standing) {
-		return p.standFor(fromVerdict(r))
+		return p.standFor(FromVerdict(r))
 	}
-	return p.reply(fromVerdict(r))
+	return p.reply(FromVerdict(r))
 }
 
 // refusal is which no it is. That a host which is demanded is not heard says nothing of the fleet.
 func (p *Passage) refusal() api.Code {
-	c, code := &p.req.Claim.Contents, p.tally.code()
+	c, code := &p.req.Claim.Contents, p.tally.Code()
 	if code == api.NoHealthyAgents && c.Host != "" && !c.Prefer {
 		return api.HostSilent
 	}

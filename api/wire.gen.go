@@ -2669,6 +2669,76 @@ type Waiting struct {
 // WaitingFor What a waiter lacks: a `slot` of its pool, a `host` with room, or its tenant's `quota`.
 type WaitingFor string
 
+// WhatIf defines model for WhatIf.
+type WhatIf struct {
+	// At When this was so.
+	At    time.Time `json:"at"`
+	Class string    `json:"class"`
+
+	// Count How many were asked for.
+	Count int64 `json:"count"`
+
+	// Fits How many of them would be admitted.
+	Fits int64 `json:"fits"`
+
+	// Hosts Where, those with the most first; nowhere of ours in a pool without hosts.
+	Hosts []WhatIfHost `json:"hosts"`
+
+	// Next Why the next one would not be admitted.
+	Next *WhatIfStop `json:"next,omitempty"`
+	Pool string      `json:"pool"`
+}
+
+// WhatIfHost defines model for WhatIfHost.
+type WhatIfHost struct {
+	Count int64  `json:"count"`
+	Host  string `json:"host"`
+}
+
+// WhatIfRequest defines model for WhatIfRequest.
+type WhatIfRequest struct {
+	// Class A name of the configuration, or of a host.
+	//
+	// Examples: agent
+	Class Name `json:"class"`
+
+	// Consumer Whose requests they would be: shares count by it. Default: the caller's.
+	Consumer string `json:"consumer,omitempty"`
+
+	// Count How many in a row.
+	Count int64    `json:"count"`
+	CPU   *float64 `json:"cpu,omitempty"`
+
+	// Labels Names and values that a host must carry to take this.
+	//
+	// Examples: {"zone":"a"}
+	Labels   Labels `json:"labels,omitempty"`
+	MemoryMB *int64 `json:"memory_mb,omitempty"`
+	Template string `json:"template,omitempty"`
+
+	// Tenant On whose behalf. Default: the consumer's own.
+	Tenant string `json:"tenant,omitempty"`
+
+	// WithoutHosts As if these hosts were not there.
+	WithoutHosts []string `json:"without_hosts,omitempty"`
+}
+
+// WhatIfStop Why the next one would not be admitted.
+type WhatIfStop struct {
+	Changes []Change `json:"changes"`
+
+	// Code The stable name of an outcome that is not a yes. The list only grows; a client treats one that it
+	// does not know by its status.
+	Code     Code                `json:"code"`
+	Excluded []DecisionExclusion `json:"excluded"`
+
+	// Line Whose no it would be, with its numbers.
+	Line string `json:"line"`
+
+	// Nearest The host that came closest, and what it lacks.
+	Nearest string `json:"nearest,omitempty"`
+}
+
 // WouldAdmit How many sandboxes of a template, of its largest configured size that ran, the hosts would hold if
 // they held nothing else: each counted for its charge, which is its mean resident memory where that
 // is more than its reserve. A reserve counts for life, also that of a class whose rule drops it when a
@@ -2859,3 +2929,6 @@ type RedeemTicketJSONRequestBody = TicketRequest
 
 // VerifyTicketJSONRequestBody defines body for VerifyTicket for application/json ContentType.
 type VerifyTicketJSONRequestBody = TicketRequest
+
+// WhatIfJSONRequestBody defines body for WhatIf for application/json ContentType.
+type WhatIfJSONRequestBody = WhatIfRequest

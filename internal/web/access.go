@@ -47,6 +47,7 @@ var accesses = map[string]access{
 	"POST /v1/hosts/{id}/bury":       {role: config.RoleOperator},
 	"GET /v1/classes":                {role: config.RoleOperator},
 	"GET /v1/modes":                  {role: config.RoleOperator},
+	"POST /v1/whatif":                {role: config.RoleOperator},
 	"POST /v1/pools/{pool}/override": {role: config.RoleOperator},
 	"POST /v1/pools/{pool}/hold":     {role: config.RoleOperator},
 	"POST /v1/pools/{pool}/resume":   {role: config.RoleOperator},

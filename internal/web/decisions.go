@@ -22,3 +22,8 @@ func (h handlers) ListDecisions(ctx context.Context, q ListDecisionsRequestObjec
 	list, err := h.gateway.Decisions(ctx, who, q.Params.Key, limit)
 	return ListDecisions200JSONResponse(list), err
 }
+
+func (h handlers) WhatIf(ctx context.Context, q WhatIfRequestObject) (WhatIfResponseObject, error) {
+	out, err := h.gateway.WhatIf(ctx, caller(ctx), *q.Body)
+	return WhatIf200JSONResponse(out), err
+}

@@ -18,8 +18,8 @@ import (
 var mayCall = map[string]string{
 	"createAdmission": "consumer", "listAdmissions": "consumer", "getAdmission": "consumer", "releaseAdmission": "consumer",
 	"attemptAdmission": "consumer", "heartbeatAdmission": "consumer", "getAdmissionByID": "consumer", "releaseAdmissionByID": "consumer",
-	"listClasses": "operator",
-	"listPools":   "consumer", "listAdmittable": "consumer", "observe": "consumer", "reportObservations": "operator", "resetObservations": "operator", "whoami": "", "listDecisions": "", "getDecision": "",
+	"listClasses": "operator", "whatIf": "operator",
+	"listPools": "consumer", "listAdmittable": "consumer", "observe": "consumer", "reportObservations": "operator", "resetObservations": "operator", "whoami": "", "listDecisions": "", "getDecision": "",
 	"createAdmissions": "consumer", "heartbeatAdmissionByID": "consumer",
 	"listHosts": "operator", "getHost": "operator", "getConfig": "operator", "listConfigs": "operator", "listDeeds": "operator",
 	"listReplicas": "operator", "overridePool": "operator", "reconcile": "operator", "holdPool": "operator", "resumePool": "operator",
@@ -45,7 +45,7 @@ var bodies = map[string]string{
 	"createAdmission": `{"key":"k","class":"chrome"}`, "putConfig": `{"generation":0,"document":"x"}`,
 	"overridePool": `{"cap":1,"for_ms":60000,"reason":"test"}`, "holdPool": `{"reason":"test"}`, "resumePool": `{"reason":"test"}`,
 	"setMode": `{"mode":"shadow","scope":"pool","name":"nowhere","reason":"test"}`, "bypassHost": `{"for_ms":0,"reason":"test"}`,
-	"reconcile": `{"dry_run":true}`, "observe": `{"observations":[{"key":"k","host":"h","decision":"no","memory_mb":1}]}`, "cordonHost": `{}`, "uncordonHost": `{}`, "drainHost": `{"reason":"test"}`, "buryHost": `{"reason":"test"}`, "createJoinToken": `{}`, "redeemTicket": `{"ticket":"x"}`, "verifyTicket": `{"ticket":"x"}`, "reportRunning": `{"running":[]}`,
+	"whatIf": `{"class":"chrome","count":1}`, "reconcile": `{"dry_run":true}`, "observe": `{"observations":[{"key":"k","host":"h","decision":"no","memory_mb":1}]}`, "cordonHost": `{}`, "uncordonHost": `{}`, "drainHost": `{"reason":"test"}`, "buryHost": `{"reason":"test"}`, "createJoinToken": `{}`, "redeemTicket": `{"ticket":"x"}`, "verifyTicket": `{"ticket":"x"}`, "reportRunning": `{"running":[]}`,
 }
 
 // TestRoles calls every operation of the contract as everybody.
