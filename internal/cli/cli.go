@@ -80,7 +80,7 @@ func (a *app) root(extra []*cobra.Command) *cobra.Command {
 	},
 		a.runCommand(), a.admissionsCommand(), a.hostsCommand(), a.hostCommand(), a.poolsCommand(), a.poolCommand(), a.classesCommand(),
 		a.modeCommand(), a.bypassCommand(),
-		a.observeCommand(), a.admittableCommand(), a.whatIfCommand(), a.shadowCommand(), a.gateCommand(), a.releaseCommand(), a.reconcileCommand(), a.whoamiCommand(), a.configCommand(), a.tokenCommand(), a.keyringCommand(), a.ticketCommand(), a.auditCommand(), a.replicasCommand(), a.versionCommand(),
+		a.observeCommand(), a.admittableCommand(), a.explainCommand(), a.whatIfCommand(), a.shadowCommand(), a.gateCommand(), a.releaseCommand(), a.reconcileCommand(), a.whoamiCommand(), a.configCommand(), a.tokenCommand(), a.keyringCommand(), a.ticketCommand(), a.auditCommand(), a.replicasCommand(), a.versionCommand(),
 	)
 	for _, cmd := range extra {
 		if cmd.HasSubCommands() && !cmd.Runnable() {

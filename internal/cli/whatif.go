@@ -54,6 +54,7 @@ asked. What somebody else asks for meanwhile is not in it. Needs the role operat
 	f.Float64Var(&cpu, "cpu", 0, "other cores than the class's")
 	f.StringVar(&q.Template, "template", "", "another template than the class's")
 	f.StringToStringVar(&labels, "label", nil, "a `name=value` that the host must carry besides, as in zone=a")
+	f.Lookup("label").DefValue = "" // else the help shows an empty map as a default
 	f.StringSliceVar(&q.WithoutHosts, "without-host", nil, "as if this `host` were not there; may be said again")
 	required(cmd, "class", "count")
 	return cmd
