@@ -73,7 +73,10 @@ func (c *Client) Hold(ctx context.Context, q api.AdmissionRequest, o Options, bo
 	defer func() {
 		drop(nil)
 		<-done
-		err = errors.Join(err, k.over, c.letGo(ctx, k.lease.Admission(), k.over))
+		untold := c.letGo(ctx, k.lease.Admission(), k.over)
+		if k.over != nil || untold != nil { // else body's own, as it is
+			err = errors.Join(err, k.over, untold)
+		}
 	}()
 	return body(held, k.lease)
 }

@@ -214,21 +214,27 @@ func (j *judge) many() {
 	}
 }
 
-// spread judges second tries: of those that were told the same, no 10 ms may have a quarter.
+// spread judges what many callers that were told the same wait beyond their appointment: of the
+// window for that, no eighth may have a third of them.
 func (j *judge) spread() {
-	tries, slots, all := map[string]int{}, map[time.Duration]int{}, 0
+	window := time.Duration(j.scene.of.Options.BaseMS) * time.Millisecond
+	first, slots, all := map[string]request{}, map[time.Duration]int{}, 0
 	for _, q := range j.log {
-		if q.at != "create" {
+		former, again := first[q.key]
+		if q.at != "create" || again && former.at == "" {
 			continue
 		}
-		if tries[q.key]++; tries[q.key] == 2 {
-			slots[q.began/(10*time.Millisecond)]++
-			all++
+		if !again {
+			first[q.key] = q
+			continue
 		}
+		slots[8*(q.began-former.ended-former.hint)/window]++
+		first[q.key] = request{}
+		all++
 	}
 	for slot, n := range slots {
-		if n > max(all/4, 3) {
-			j.faultf("%d of %d callers came back within 10 ms, at %s", n, all, slot*10*time.Millisecond)
+		if n > all/3 {
+			j.faultf("%d of %d callers waited alike, in eighth %d of their window", n, all, slot+1)
 		}
 	}
 }
