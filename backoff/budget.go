@@ -10,8 +10,8 @@ import "time"
 //	answer of the gate, be it a yes, a place or a refusal
 //
 // Worked: of 1,000 callers that all lost their connection ten ask again, and then one a second. The
-// first answer lets two ask, which bring four, then eight; so a second after the end of an outage all
-// of them are back. A refusal with an appointment takes no token: the gate itself said when.
+// first answer lets two ask, which bring four, then eight; so about a second after the end of an outage
+// all of them are back. A refusal with an appointment takes no token: the gate itself said when.
 //
 // Counted in thousandths of a token, of which each millisecond brings one: whole numbers alone, so
 // that every SDK decides alike.
