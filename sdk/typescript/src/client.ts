@@ -1,11 +1,19 @@
 import { Backoff, type Policy, toMs, toNs } from "./backoff.js";
 import { type Clock, passOn, realClock, sleep } from "./clock.js";
-import { Internal, type NotNow, PlimsollError, StillWaiting, unanswered, worthAnotherTry } from "./errors.js";
-import { isOver, Lease } from "./lease.js";
+import {
+  Internal,
+  NotReleased,
+  type NotNow,
+  PlimsollError,
+  StillWaiting,
+  unanswered,
+  worthAnotherTry,
+} from "./errors.js";
+import { isOver, type Keeper, Lease } from "./lease.js";
 import type { Ask, WaitOptions } from "./options.js";
-import { byId, byKey, Seeker } from "./seek.js";
+import { byId, byKey, Seeker, type Wanted } from "./seek.js";
 import { type Answer, type Call, type Fetch, Transport } from "./transport.js";
-import type { Admission, AdmissionRequest, Redemption, TicketRequest } from "./wire.js";
+import type { Admission, Decision, DecisionList, Redemption, TicketRequest } from "./wire.js";
 
 /** What changes a client while it is made. */
 export interface ClientOptions {
@@ -13,11 +21,17 @@ export interface ClientOptions {
   readonly fetch?: Fetch;
   /** Says who is calling; browsers send their own. */
   readonly userAgent?: string;
+  /** The first window in which tries are spread; 250. */
+  readonly baseMs?: number;
+  /** The widest window; 8,000. */
+  readonly capMs?: number;
+  /** How long an answer may take, beyond what a long poll is held; 15,000. */
+  readonly timeoutMs?: number;
   /**
-   * Hears of what could not be given back after some persistence: nobody waits for it, so nobody else
-   * would know. By default it is written to the console.
+   * Hears of what could not be given back in the background after some persistence: nobody waits for it,
+   * so nobody else would know. By default it is written to the console.
    */
-  readonly unreleased?: (error: unknown, key: string) => void;
+  readonly unreleased?: (error: NotReleased) => void;
   /** Random numbers below 2^64, for jitter. For tests. */
   readonly random?: () => bigint;
   /** Time. For tests. */
@@ -35,7 +49,10 @@ const lastLookMs = 1_000;
 
 /** Bounds how long an undoing is tried against replicas that do not answer. */
 const persistenceMs = 10_000;
-const persistence: Policy = { capMs: 2_000, deadlineMs: persistenceMs };
+const persistWindowMs = 2_000;
+
+/** How much later than its undoing a request may be heard that was cut off. */
+const lateArrivalMs = 250;
 
 /**
  * Speaks to one control plane: asks for admission, waits as long as its caller is willing to, and gives
@@ -56,7 +73,8 @@ const persistence: Policy = { capMs: 2_000, deadlineMs: persistenceMs };
  */
 export class Client implements AsyncDisposable {
   readonly #transport: Transport;
-  readonly #unreleased: (error: unknown, key: string) => void;
+  readonly #policy: Policy;
+  readonly #unreleased: (error: NotReleased) => void;
   readonly #leases = new Set<Lease>();
   readonly #runs = new Set<Promise<unknown>>();
   readonly #undoing = new Set<Promise<void>>();
@@ -71,6 +89,7 @@ export class Client implements AsyncDisposable {
     if (/[^!-~]/.test(token)) {
       throw new TypeError("the token holds blanks or characters that cannot stand in a header");
     }
+    this.#policy = { baseMs: options.baseMs, capMs: options.capMs };
     this.#unreleased = options.unreleased ?? complain;
     this.#transport = new Transport({
       addresses: parseAddresses(address),
@@ -79,6 +98,7 @@ export class Client implements AsyncDisposable {
       clock: options.clock ?? realClock,
       random: options.random ?? random64,
       userAgent: options.userAgent ?? "plimsoll-typescript",
+      timeoutMs: options.timeoutMs ?? 15_000,
     });
   }
 
@@ -90,7 +110,7 @@ export class Client implements AsyncDisposable {
    */
   async admit(ask: Ask, options: WaitOptions = {}): Promise<Admission> {
     const key = ask.key ?? newKey();
-    return this.#seek(key, { ...ask, key }, options, ask.key === undefined);
+    return this.#seek({ key, request: { ...ask, key } }, options, ask.key === undefined);
   }
 
   /**
@@ -100,7 +120,7 @@ export class Client implements AsyncDisposable {
    * @throws {NotNow} as `admit` does.
    */
   async resume(key: string, options: WaitOptions = {}): Promise<Admission> {
-    return this.#seek(key, undefined, options, false);
+    return this.#seek({ key }, options, false);
   }
 
   /**
@@ -115,7 +135,7 @@ export class Client implements AsyncDisposable {
     const lease = this.#lease(await this.admit(ask, options), options.signal);
     if (lease.signal.aborted) {
       // the yes came a moment too late
-      this.#undo(lease.admission.key, () => lease.release());
+      void this.#undo(lease.admission.key, () => lease.release());
       throw lease.signal.reason;
     }
     return lease;
@@ -125,10 +145,10 @@ export class Client implements AsyncDisposable {
    * Holds an admission while `body` runs, and gives it back however that ends. `lease.signal` aborts
    * when it is lost, or when `options.signal` does: then `body` should end soon.
    *
-   * When giving it back failed after a `body` that succeeded, that error is thrown; after one that threw,
-   * its own error is, and `unreleased` hears of the other.
-   *
    * @throws {NotNow} as `admit` does.
+   * @throws {LeaseLost} when it was lost meanwhile, whatever `body` came to.
+   * @throws {NotReleased} when no replica could be told that it is given back; after a `body` that threw,
+   * its own error is thrown, and `unreleased` hears of this one.
    */
   async run<T>(ask: Ask, body: (lease: Lease) => Promise<T> | T, options: WaitOptions = {}): Promise<T> {
     const lease = await this.hold(ask, options);
@@ -146,12 +166,11 @@ export class Client implements AsyncDisposable {
     try {
       result = await body(lease);
     } catch (error) {
-      await lease.release().catch((unreleased: unknown) => {
-        this.#unreleased(unreleased, lease.admission.key);
-      });
-      throw error;
+      await this.#undo(lease.admission.key, () => lease.release());
+      throw lease.lost ?? error;
     }
     await lease.release();
+    if (lease.lost) throw lease.lost;
     return result;
   }
 
@@ -199,11 +218,6 @@ export class Client implements AsyncDisposable {
     return this.#untilFree(admission(told), signal);
   }
 
-  /** Tells that an admission is given back, and does not wait until its host says that it is gone. */
-  async tellRelease(held: Admission): Promise<void> {
-    await this.#tell(deletion(held));
-  }
-
   /**
    * Gives a ticket up for a boot, once; see `plimsoll/substrate`, which also verifies it first. The same
    * instance again is the same redemption, so with one it is tried again for up to 10 s while no
@@ -215,6 +229,21 @@ export class Client implements AsyncDisposable {
       ? this.#persist(call, unanswered, signal)
       : this.#transport.do(call, signal));
     return body<Redemption>(answer, "id", "epoch");
+  }
+
+  /**
+   * Explains one answer of the gate by its decision id: whose no it was, what would have made it a yes,
+   * and what happened since. It is there for a day.
+   */
+  async explain(decisionId: string, { signal }: CallOptions = {}): Promise<Decision> {
+    const path = `/v1/decisions/${encodeURIComponent(decisionId)}`;
+    return body<Decision>(await this.#transport.do({ method: "GET", path }, signal), "id", "line");
+  }
+
+  /** Lists what a key was told, the newest first; what happened since stands only in a single one. */
+  async decisions(key: string, { signal }: CallOptions = {}): Promise<readonly Decision[]> {
+    const answer = await this.#transport.do({ method: "GET", path: "/v1/decisions", query: { key } }, signal);
+    return body<DecisionList>(answer, "decisions").decisions;
   }
 
   /** Waits until all that was given up in the background is told, or could not be. */
@@ -234,7 +263,7 @@ export class Client implements AsyncDisposable {
       Promise.allSettled(this.#runs),
       sleep(this.#transport.clock, graceMs, undefined, true),
     ]);
-    for (const lease of this.#leases) this.#undo(lease.admission.key, () => lease.release());
+    for (const lease of this.#leases) void this.#undo(lease.admission.key, () => lease.release());
     await this.settled();
   }
 
@@ -247,26 +276,20 @@ export class Client implements AsyncDisposable {
     return this.#leases.size;
   }
 
-  /** Asks until there is an end, and takes back what a cancelled ask may have left behind. */
-  async #seek(
-    key: string,
-    request: AdmissionRequest | undefined,
-    options: WaitOptions,
-    anonymous: boolean,
-  ): Promise<Admission> {
+  /** Asks until there is an end, and leaves nothing behind that nobody will come back for. */
+  async #seek(wanted: Wanted, options: WaitOptions, anonymous: boolean): Promise<Admission> {
     const ending = new AbortController();
     const end = passOn(options.signal, ending);
     this.#asking.add(ending);
     if (this.#closed) ending.abort(this.#closed);
-    const seeker = new Seeker(this.#transport, key, request, { ...options, signal: ending.signal });
+    const seeker = new Seeker(this.#transport, wanted, this.#policy, { ...options, signal: ending.signal });
     try {
       return await seeker.seek();
     } catch (error) {
-      if (leavesSomething(error, options, anonymous)) {
-        this.#undo(key, async () => {
-          await seeker.quiet();
-          await this.#tell({ method: "DELETE", path: byKey(key) });
-        });
+      if (error instanceof PlimsollError) error.key = wanted.key;
+      if (seeker.left && unwanted(error, options, anonymous)) {
+        const undone = this.#undo(wanted.key, () => this.#takeBack(wanted.key, seeker));
+        if (error instanceof StillWaiting) await undone;
       }
       throw error;
     } finally {
@@ -275,21 +298,31 @@ export class Client implements AsyncDisposable {
     }
   }
 
-  /** Goes on in the background, whatever its caller's signal says. */
-  #undo(key: string, undoing: () => Promise<void>): void {
-    const told = undoing().catch((error: unknown) => {
-      this.#unreleased(error, key);
-    });
-    this.#undoing.add(told);
-    void told.finally(() => this.#undoing.delete(told));
+  /** Releases a key; twice where nothing was found, for what was cut off may be heard late. */
+  async #takeBack(key: string, seeker: Seeker): Promise<void> {
+    await seeker.quiet();
+    const call: Call = { method: "DELETE", path: byKey(key) };
+    if (await this.#tell(call)) return;
+    await sleep(this.#transport.clock, lateArrivalMs);
+    await this.#tell(call);
   }
 
-  /** Makes a call that gives back; that nothing is there to give back is as good. */
-  async #tell(call: Call): Promise<void> {
+  /** Goes on in the background, whatever its caller's signal says. */
+  #undo(key: string, undoing: () => Promise<void>): Promise<void> {
+    const told = undoing().catch((error: unknown) => {
+      this.#unreleased(error instanceof NotReleased ? error : new NotReleased(key, error));
+    });
+    this.#undoing.add(told);
+    return told.finally(() => this.#undoing.delete(told));
+  }
+
+  /** Makes a call that gives back; undefined where nothing was there to give back, which is as good. */
+  async #tell(call: Call): Promise<Admission | undefined> {
     try {
-      await this.#persist(call, worthAnotherTry);
+      return admission(await this.#persist(call, worthAnotherTry));
     } catch (error) {
       if (!isOver(error)) throw error;
+      return undefined;
     }
   }
 
@@ -315,7 +348,9 @@ export class Client implements AsyncDisposable {
     signal?: AbortSignal,
   ): Promise<Answer> {
     const { clock, random } = this.#transport;
-    const pacer = new Backoff(persistence, toNs(clock.now()));
+    const { baseMs, capMs = persistWindowMs } = this.#policy;
+    const policy = { baseMs, capMs: Math.min(capMs, persistWindowMs), deadlineMs: persistenceMs };
+    const pacer = new Backoff(policy, toNs(clock.now()));
     const deadline = clock.now() + persistenceMs;
     for (;;) {
       try {
@@ -333,25 +368,40 @@ export class Client implements AsyncDisposable {
 
   #lease(held: Admission, signal?: AbortSignal): Lease {
     const { clock } = this.#transport;
-    const done = (lease: Lease): void => {
-      this.#leases.delete(lease);
+    const keeper: Keeper = {
+      clock,
+      heartbeat: (id, bound) => this.heartbeatId(id, { signal: bound }),
+      permitted: (error) => this.#transport.permitted(error),
+      giveBack: (last) => this.#giveBack(last),
+      done: (lease) => this.#leases.delete(lease),
     };
-    const lease = new Lease({ client: this, clock, done }, held, clock.now(), signal);
+    const lease = new Lease(keeper, held, signal);
     this.#leases.add(lease);
     if (this.#closed) lease.interrupt(this.#closed);
     return lease;
   }
+
+  /** Releases what was held, and waits until it is free, if that does not take long. */
+  async #giveBack(held: Admission): Promise<void> {
+    const told = await this.#tell(deletion(held));
+    if (told?.state !== "releasing") return;
+    const enough = new AbortController();
+    const callOff = this.#transport.clock.after(persistenceMs, () => {
+      enough.abort();
+    });
+    // It is told; whoever ends what runs has the rest to do.
+    await this.#untilFree(told, enough.signal).catch(() => undefined);
+    callOff();
+  }
 }
 
 /**
- * Whether something may be left at the server that its caller does not want: of a cancelled ask, of one
- * whose own hook threw, of a place that is given up, and of an ask whose key nobody knows and whose
- * answer was lost, or could not be read.
+ * Whether nobody will come back for what an ask left at the server: its caller is gone, or gives its
+ * place up, or its key was made here.
  */
-function leavesSomething(error: unknown, options: WaitOptions, anonymous: boolean): boolean {
+function unwanted(error: unknown, options: WaitOptions, anonymous: boolean): boolean {
   if (error instanceof StillWaiting) return !error.placeKept;
-  if (error instanceof PlimsollError)
-    return anonymous && (unanswered(error) || (error instanceof Internal && error.status < 300));
+  if (error instanceof PlimsollError) return anonymous;
   return !options.keepPlace;
 }
 
@@ -393,7 +443,7 @@ function body<T extends object>(answer: Answer, ...names: (keyof T & string)[]):
   const got = answer.body as T | null;
   if (typeof got === "object" && got !== null && names.every((name) => name in got)) return got;
   const detail = `the answer lacks ${names.join(" or ")}: is this a Plimsoll server?`;
-  throw new Internal({ code: "internal", detail, status: answer.status });
+  throw new Internal({ code: "", detail, status: answer.status });
 }
 
 const alphabet = "abcdefghijklmnopqrstuvwxyz234567";
@@ -408,6 +458,6 @@ function random64(): bigint {
   return crypto.getRandomValues(new BigUint64Array(1))[0] ?? 0n;
 }
 
-function complain(error: unknown, key: string): void {
-  console.error(`plimsoll: key ${key} was not given back; unbooted it lapses by itself:`, error);
+function complain(error: NotReleased): void {
+  console.error(`plimsoll: ${error.message}`);
 }

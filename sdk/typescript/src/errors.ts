@@ -1,5 +1,5 @@
-import { type Kind, meanings } from "./codes.js";
-import type { Code, Problem, Scope, TicketReason, Waiting } from "./wire.js";
+import { isCode, type Kind, meanings } from "./codes.js";
+import type { Admission, Code, Problem, Scope, TicketReason, Waiting } from "./wire.js";
 
 /** The numbers behind a no: where the caller stands. */
 export type Figures = Pick<
@@ -20,9 +20,12 @@ export type Figures = Pick<
   | "hosts"
 >;
 
+/** Codes that no server sends: no answer at all or none that can be read, and what befalls a lease. */
+export type OwnCode = "" | "lost" | "not_released";
+
 /** What a no is made of. */
 export interface Told {
-  readonly code: Code;
+  readonly code: Code | OwnCode;
   readonly detail?: string | undefined;
   readonly scope?: Scope | undefined;
   readonly remedy?: string | undefined;
@@ -44,11 +47,11 @@ export interface Told {
  * {@link Never} need a change, an {@link Internal} needs somebody who looks at the server.
  */
 export abstract class PlimsollError extends Error {
-  abstract readonly kind: Kind;
-  /** The stable name of the outcome. */
-  readonly code: Code;
-  /** Whose no it is. */
-  readonly scope: Scope;
+  abstract readonly kind: Kind | "lost" | "not_released";
+  /** The stable name of the outcome; empty where there was no answer, or none that can be read. */
+  readonly code: Code | OwnCode;
+  /** Whose no it is; empty where it is nobody's. */
+  readonly scope: Scope | "";
   /** Which field, which figure; for people. */
   readonly detail: string;
   /** What to do about it. */
@@ -64,13 +67,15 @@ export abstract class PlimsollError extends Error {
   readonly figures: Figures;
   /** The HTTP status; 0 where there was no answer. */
   readonly status: number;
+  /** Of `admit`, `resume`, `hold` and `run`: the key that was asked for. Ask again with it. */
+  key = "";
 
   constructor(told: Told) {
     const detail = told.detail ?? "";
     super([told.code, told.reason, detail].filter(Boolean).join(": "), { cause: told.cause });
     this.name = new.target.name;
     this.code = told.code;
-    this.scope = told.scope ?? meanings[told.code].scope;
+    this.scope = told.scope ?? (isCode(told.code) ? meanings[told.code].scope : "");
     this.detail = detail;
     this.remedy = told.remedy ?? "";
     this.decisionId = told.decisionId ?? "";
@@ -115,10 +120,7 @@ export class StillWaiting extends NotNow {
     });
     this.waiting = waiting;
     this.placeKept = placeKept;
-  }
-
-  get key(): string {
-    return this.waiting.key;
+    this.key = waiting.key;
   }
 }
 
@@ -144,14 +146,14 @@ export class Unreachable extends NotNow {
   readonly heard: boolean;
 
   constructor(url: string, cause: unknown, heard = true) {
-    super({ code: "unavailable", detail: `no answer from ${url}: ${words(cause)}`, cause });
+    super({ code: "", detail: `no answer from ${url}: ${words(cause)}`, cause });
     this.url = url;
     this.heard = heard;
   }
 }
 
 /** What an error says, with what lies under it: fetch hides the reason there. */
-function words(error: unknown): string {
+export function words(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const below = error.cause === undefined ? "" : words(error.cause);
   return below && below !== error.message ? `${error.message}: ${below}` : error.message;
@@ -176,7 +178,7 @@ export class Internal extends PlimsollError {
 }
 
 /** Makes the error of the class that a code belongs to. */
-export function refusal(told: Told): PlimsollError {
+export function refusal(told: Told & { readonly code: Code }): PlimsollError {
   if (told.code === "queue_timeout") return new QueueTimeout(told);
   if (told.code === "ticket_rejected") return new TicketRejected(told);
   switch (meanings[told.code].kind) {
@@ -196,7 +198,7 @@ export function refusal(told: Told): PlimsollError {
  * answer.
  */
 export function unanswered(error: unknown): error is NotNow {
-  return error instanceof NotNow && error.code === "unavailable";
+  return error instanceof Unreachable || (error instanceof NotNow && error.code === "unavailable");
 }
 
 /**
@@ -205,4 +207,38 @@ export function unanswered(error: unknown): error is NotNow {
  */
 export function worthAnotherTry(error: unknown): error is NotNow {
   return error instanceof NotNow && !(error instanceof QueueTimeout) && !(error instanceof StillWaiting);
+}
+
+/** A call that nobody heard: there was no connection for it. */
+export function unheard(error: unknown): boolean {
+  return error instanceof Unreachable && !error.heard;
+}
+
+/**
+ * What was held is held no longer: its server said so, or was not heard of until its time had passed.
+ * Stop what runs on it, for its slot is somebody else's. It is no failure of the work: park that as
+ * `waiting_capacity` and ask anew.
+ */
+export class LeaseLost extends PlimsollError {
+  override readonly kind = "lost";
+  readonly admission: Admission;
+
+  constructor(admission: Admission, why: string, cause?: unknown) {
+    super({ code: "lost", detail: `the admission of key ${admission.key} is over: ${why}`, cause });
+    this.admission = admission;
+    this.key = admission.key;
+  }
+}
+
+/**
+ * What a replica could not be told to release. It lapses by itself when its time has passed unheard;
+ * until then it holds what it holds.
+ */
+export class NotReleased extends PlimsollError {
+  override readonly kind = "not_released";
+
+  constructor(key: string, cause: unknown) {
+    super({ code: "not_released", detail: `key ${key} lapses by itself: ${words(cause)}`, cause });
+    this.key = key;
+  }
 }

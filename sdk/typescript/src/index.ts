@@ -4,21 +4,25 @@ export type { Clock } from "./clock.js";
 export {
   type Figures,
   Internal,
+  LeaseLost,
   Never,
+  NotReleased,
   NotAllowed,
   NotNow,
   PlimsollError,
   QueueTimeout,
   StillWaiting,
+  TicketRejected,
   Unreachable,
 } from "./errors.js";
-export { type Lease, LeaseLost } from "./lease.js";
+export type { Lease } from "./lease.js";
 export type { Admitted, Ask, WaitOptions } from "./options.js";
 export type { Fetch } from "./transport.js";
 export type {
   Admission,
   AdmissionState,
   Code,
+  Decision,
   Problem,
   Redemption,
   Scope,

@@ -1,38 +1,29 @@
-import { passOn, sleep } from "./clock.js";
-import { Never, NotAllowed, PlimsollError } from "./errors.js";
-import type { Client } from "./client.js";
-import type { Clock } from "./clock.js";
+import { type Clock, passOn, sleep } from "./clock.js";
+import { LeaseLost, NotReleased, PlimsollError, words } from "./errors.js";
 import type { Admission, AdmissionState } from "./wire.js";
 
-/**
- * What was held is held no longer: its server said so, or was not heard of until its time had passed.
- * Stop what runs on it. It is no failure of the work: park that as `waiting_capacity` and ask anew.
- */
-export class LeaseLost extends Error {
-  readonly admission: Admission;
+/** The states in which there is something to keep. */
+const alive: readonly AdmissionState[] = ["placing", "admitted", "running"];
 
-  constructor(admission: Admission, why: string, cause?: unknown) {
-    super(`the admission ${admission.key} is lost: ${why}`, { cause });
-    this.name = new.target.name;
-    this.admission = admission;
-  }
-}
-
-/** The states from which nothing comes back. */
-const ended: readonly AdmissionState[] = ["releasing", "released", "timed_out", "expired", "evicted", "lost"];
-
-/** A heartbeat's interval is a third of what its lease lives for. */
+/** How many heartbeats a lease is long: the server asks for one each third of it. */
 const beatsPerLife = 3;
 
-/** The shortest pause between two heartbeats. */
-const shortestMs = 20;
+/** How often what needs no heartbeat is looked at: a sandbox that runs on a host is kept by that host. */
+const quietLookMs = 20_000;
 
-/** The parts of a client that a lease stands on. */
+/** The shortest pause before a heartbeat that failed is sent again, and that without a token. */
+const soonestMs = 50;
+const withoutTokenMs = 1_000;
+
+/** What a lease needs of its client. */
 export interface Keeper {
-  readonly client: Client;
   readonly clock: Clock;
+  heartbeat(id: string, signal: AbortSignal): Promise<Admission>;
+  /** Whether a call that failed so may be made again at once. */
+  permitted(error: unknown): boolean;
+  giveBack(last: Admission): Promise<void>;
   /** Told once, when the lease is given back. */
-  readonly done: (lease: Lease) => void;
+  done(lease: Lease): void;
 }
 
 /**
@@ -47,18 +38,23 @@ export class Lease implements AsyncDisposable {
   readonly #over = new AbortController();
   readonly #beating: Promise<void>;
   #admission: Admission;
+  #everyMs = quietLookMs;
+  /** It ends when nothing is heard of it. */
+  #ends = false;
+  /** When the last call began that was answered. */
+  #heardAt: number;
+  #lost: LeaseLost | undefined;
   #released: Promise<void> | undefined;
 
-  constructor(keeper: Keeper, admission: Admission, heardAt: number, signal?: AbortSignal) {
+  constructor(keeper: Keeper, admission: Admission, signal?: AbortSignal) {
     this.#keeper = keeper;
     this.#admission = admission;
+    this.#heardAt = keeper.clock.now();
+    this.#due();
     this.signal = this.#told.signal;
-    const pass = (): void => {
-      this.interrupt(signal?.reason);
-    };
-    signal?.addEventListener("abort", pass, { once: true, signal: this.#over.signal });
-    if (signal?.aborted) pass();
-    this.#beating = this.#keep(heardAt);
+    const end = passOn(signal, this.#told);
+    this.#over.signal.addEventListener("abort", end);
+    this.#beating = this.#keep();
   }
 
   /** The admission as the server last told it. */
@@ -71,14 +67,20 @@ export class Lease implements AsyncDisposable {
     return this.#admission.ticket ?? "";
   }
 
+  /** Why it is lost; undefined while it is not. */
+  get lost(): LeaseLost | undefined {
+    return this.#lost;
+  }
+
   /** Tells whoever works on this lease to stop. It is still to be given back. */
   interrupt(reason: unknown): void {
     this.#told.abort(reason);
   }
 
   /**
-   * Gives the admission back. It may be called twice. It throws when no replica could be told: then the
-   * admission ends by itself, when its time has passed.
+   * Gives the admission back. It may be called twice.
+   *
+   * @throws {NotReleased} when no replica could be told.
    */
   release(): Promise<void> {
     this.#released ??= this.#giveBack();
@@ -93,78 +95,90 @@ export class Lease implements AsyncDisposable {
     this.#over.abort();
     await this.#beating;
     try {
-      await this.#keeper.client.tellRelease(this.#admission);
+      await this.#keeper.giveBack(this.#admission);
+    } catch (error) {
+      // What is said to be over is told all the same: a replica was wrong, or a clock of ours.
+      if (!this.#lost) throw new NotReleased(this.#admission.key, error);
     } finally {
       this.#keeper.done(this);
     }
   }
 
+  /** Notes when the next heartbeat is. */
+  #due(): void {
+    const { heartbeat_ms = 0 } = this.#admission;
+    this.#ends = heartbeat_ms > 0;
+    this.#everyMs = this.#ends ? heartbeat_ms : quietLookMs;
+  }
+
+  /** How long the lease lasts without another word. */
+  #leftMs(): number {
+    if (!this.#ends) return this.#everyMs;
+    return this.#heardAt + beatsPerLife * this.#everyMs - this.#keeper.clock.now();
+  }
+
   /** Keeps the admission alive until it is given back or lost. */
-  async #keep(heardAt: number): Promise<void> {
-    let everyMs = this.#admission.heartbeat_ms ?? 0;
-    let endsAt = heardAt + beatsPerLife * everyMs;
-    let dueAt = heardAt + everyMs;
-    while (everyMs > 0) {
-      if (!(await this.#until(dueAt))) return;
-      const askedAt = this.#keeper.clock.now();
-      const lost = await this.#beat(endsAt);
+  async #keep(): Promise<void> {
+    let pauseMs = this.#everyMs;
+    while (!this.#lost) {
+      await sleep(this.#keeper.clock, pauseMs, this.#over.signal, true).catch(() => undefined);
       if (this.#over.signal.aborted) return;
-      if (lost instanceof LeaseLost) {
-        this.interrupt(lost);
-        return;
-      }
-      if (lost) {
-        dueAt = askedAt + Math.max((endsAt - askedAt) / beatsPerLife, shortestMs);
-        continue;
-      }
-      everyMs = this.#admission.heartbeat_ms ?? 0;
-      endsAt = askedAt + beatsPerLife * everyMs;
-      dueAt = askedAt + Math.max(everyMs, shortestMs);
+      pauseMs = await this.#beat();
     }
   }
 
-  /** Waits; false says that the lease was given back meanwhile. */
-  async #until(at: number): Promise<boolean> {
+  /** One heartbeat, by the id: the key may come to name another admission. It returns the next pause. */
+  async #beat(): Promise<number> {
     const { clock } = this.#keeper;
-    await sleep(clock, at - clock.now(), this.#over.signal, true).catch(() => undefined);
-    return !this.#over.signal.aborted;
-  }
-
-  /** One heartbeat; it returns what went wrong, a LeaseLost if that is the end. */
-  async #beat(endsAt: number): Promise<unknown> {
-    const { client, clock } = this.#keeper;
     const bounded = new AbortController();
-    const callOff = clock.after(
-      endsAt - clock.now(),
-      () => {
-        bounded.abort(new Error("its time has passed"));
-      },
-      true,
-    );
+    const late = (): void => {
+      bounded.abort(new Error("its time has passed"));
+    };
+    const callOff = this.#ends ? clock.after(Math.max(this.#leftMs(), soonestMs), late, true) : undefined;
     const end = passOn(this.#over.signal, bounded);
+    const began = clock.now();
     try {
-      const admission = await client.heartbeatId(this.#admission.id, { signal: bounded.signal });
-      if (ended.includes(admission.state)) return new LeaseLost(admission, `it is ${admission.state}`);
-      this.#admission = { ...admission, ticket: admission.ticket ?? this.ticket };
-      return undefined;
+      this.#take(await this.#keeper.heartbeat(this.#admission.id, bounded.signal), began);
+      return this.#everyMs;
     } catch (error) {
-      return this.#judge(error, endsAt);
+      return this.#failed(error);
     } finally {
-      callOff();
+      callOff?.();
       end();
     }
   }
 
-  #judge(error: unknown, endsAt: number): unknown {
-    if (error instanceof Never || error instanceof NotAllowed) {
-      return new LeaseLost(this.#admission, error.message, error);
+  #take(heard: Admission, began: number): void {
+    if (!alive.includes(heard.state)) {
+      this.#lose(`it is ${heard.state}`);
+      return;
     }
-    if (this.#keeper.clock.now() < endsAt) return error;
-    return new LeaseLost(this.#admission, "no replica was heard until its time had passed", error);
+    this.#admission = heard;
+    this.#heardAt = began;
+    this.#due();
+  }
+
+  /** Judges what went wrong with a heartbeat, and says when to send another. */
+  #failed(error: unknown): number {
+    const leftMs = this.#leftMs();
+    if (isOver(error) || isForbidden(error)) this.#lose(words(error), error);
+    else if (leftMs <= 0) this.#lose("no replica was heard until its time had passed", error);
+    const pauseMs = Math.max(leftMs / beatsPerLife, soonestMs);
+    return this.#keeper.permitted(error) ? pauseMs : Math.max(pauseMs, Math.min(leftMs, withoutTokenMs));
+  }
+
+  #lose(why: string, cause?: unknown): void {
+    if (this.#over.signal.aborted) return;
+    this.#lost = new LeaseLost(this.#admission, why, cause);
+    this.interrupt(this.#lost);
   }
 }
 
 /** Whether an error says that nothing is held any more. */
 export function isOver(error: unknown): boolean {
   return error instanceof PlimsollError && error.code === "not_found";
+}
+
+function isForbidden(error: unknown): boolean {
+  return error instanceof PlimsollError && error.code === "forbidden";
 }

@@ -23,18 +23,14 @@ export interface Admitted {
 export interface WaitOptions {
   /** The caller's patience; 90,000. With 0 it asks once. */
   readonly patienceMs?: number;
-  /** The first window in which tries are spread; 250. */
-  readonly baseMs?: number;
-  /** The widest window; 8,000. */
-  readonly capMs?: number;
   /**
    * Ends the wait at once: its reason is thrown. What was asked for is given back meanwhile, in the
    * background: {@link Client.settled} waits for that.
    */
   readonly signal?: AbortSignal;
-  /** Cancelled while it waits in the queue, keep the place: `resume` goes on with it. */
+  /** Cancelled, keep what was asked for, such as a place in the queue: `resume` goes on with it. */
   readonly keepPlace?: boolean;
-  /** When patience ends in the queue, give the place back. */
+  /** When patience ends in the queue, give the place back before that is thrown. */
   readonly giveUpPlace?: boolean;
   /**
    * Hears of the place in the queue, each time that the server tells it. With it the server is asked

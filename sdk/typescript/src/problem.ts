@@ -10,19 +10,28 @@ export interface Reply {
   readonly body: string;
 }
 
+/** What an answer that is not a yes says, and whether it is the gate itself that says so. */
+export interface Refused {
+  readonly error: PlimsollError;
+  readonly ours: boolean;
+}
+
 /** Reads a no. `wallMs`, the time of day, is for a Retry-After that is a date. */
-export function refusalOf(reply: Reply, wallMs: number): PlimsollError {
+export function refusalOf(reply: Reply, wallMs: number): Refused {
   const header = toMs(hintNs({ status: 0, retryAfter: reply.headers.get("Retry-After") ?? "" }, wallMs));
   const problem = problemIn(reply);
   if (!problem) {
     // Not ours: a proxy in between, or another server.
     const detail = `the answer was status ${reply.status} and no problem document`;
     const { status } = reply;
-    return refusal({ code: codeOfStatus(status), detail, retryAfterMs: header, status });
+    return {
+      ours: false,
+      error: refusal({ code: codeOfStatus(status), detail, retryAfterMs: header, status }),
+    };
   }
   const { code, retry_after_ms, decision_id, ...rest } = problem;
   const known = isCode(code);
-  return refusal({
+  const error = refusal({
     ...rest,
     // A newer server's code: its status says what to make of it.
     code: known ? code : codeOfStatus(reply.status),
@@ -33,6 +42,7 @@ export function refusalOf(reply: Reply, wallMs: number): PlimsollError {
     figures: figuresOf(problem),
     status: reply.status,
   });
+  return { ours: true, error };
 }
 
 /** Whether a no came as a problem document of ours. */

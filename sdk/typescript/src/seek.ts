@@ -1,22 +1,40 @@
 import { away, Backoff, boundedMs, type Policy, toMs, toNs } from "./backoff.js";
 import { orAborted, sleep } from "./clock.js";
-import { Internal, NotNow, StillWaiting, worthAnotherTry } from "./errors.js";
+import {
+  Internal,
+  NotNow,
+  PlimsollError,
+  StillWaiting,
+  unanswered,
+  unheard,
+  worthAnotherTry,
+} from "./errors.js";
 import type { WaitOptions } from "./options.js";
 import type { Answer, Transport } from "./transport.js";
-import type { Admission, AdmissionRequest, Waiting } from "./wire.js";
+import type { Admission, AdmissionRequest, Code, Waiting } from "./wire.js";
 
 /** How long one long poll is held. Somebody who watches is told more often. */
 const pollQuietMs = 30_000;
 const pollWatchedMs = 5_000;
 
 /** Stays below the time in which a waiter that went away still counts as on time. */
-const earlyPolls: Policy = { capMs: 1_000 };
+const earlyPollsMs = 1_000;
+
+/** Refusals that are about what stands already, and leave it as it is. */
+const aboutWhatStands: readonly Code[] = ["host_silent", "host_draining", "reservation_lapsed", "releasing"];
+
+/** A key, and what is posted under it; without a request there is something to attempt already. */
+export interface Wanted {
+  readonly key: string;
+  readonly request?: AdmissionRequest;
+}
 
 /** One ask that goes on until it has a yes, a final no, or no patience left. */
 export class Seeker {
   readonly #transport: Transport;
   readonly #key: string;
   readonly #options: WaitOptions;
+  readonly #policy: Policy;
   readonly #deadline: number;
   /** Posted; undefined once there is a place to attempt. */
   #request: AdmissionRequest | undefined;
@@ -25,19 +43,18 @@ export class Seeker {
   #attempts = 0;
   #refusedAt: number | undefined;
   #inFlight: Promise<unknown> = Promise.resolve();
+  /** Something may stand at the server under the key. */
+  #left: boolean;
 
-  constructor(
-    transport: Transport,
-    key: string,
-    request: AdmissionRequest | undefined,
-    options: WaitOptions,
-  ) {
+  constructor(transport: Transport, ask: Wanted, policy: Policy, options: WaitOptions) {
     this.#transport = transport;
-    this.#key = key;
-    this.#request = request;
+    this.#key = ask.key;
+    this.#request = ask.request;
+    this.#left = !ask.request;
+    this.#policy = policy;
     this.#options = options;
     this.#deadline = transport.clock.now() + (options.patienceMs ?? 90_000);
-    this.#pacer = this.#pace({ baseMs: options.baseMs, capMs: options.capMs });
+    this.#pacer = this.#pace(policy.capMs);
   }
 
   async seek(): Promise<Admission> {
@@ -46,15 +63,30 @@ export class Seeker {
       const holdMs = this.#holdMs();
       try {
         const got = await this.#ask(holdMs);
+        this.#left = true;
         if (!isWaiting(got)) return this.#admitted(got);
         this.#refusedAt ??= this.#now();
         await this.#wait(got, this.#now() - asked < holdMs / 2);
       } catch (error) {
+        this.#left = this.#leaves(error);
         if (!worthAnotherTry(error)) throw error;
         if (error.status !== 0) this.#refusedAt ??= this.#now();
         await this.#pause(error);
       }
     }
+  }
+
+  /** Whether something may stand at the server under the key. */
+  get left(): boolean {
+    return this.#left;
+  }
+
+  #leaves(error: unknown): boolean {
+    if (error instanceof StillWaiting) return true;
+    if (unheard(error)) return this.#left;
+    if (unanswered(error) || !(error instanceof PlimsollError) || unread(error)) return true;
+    if (aboutWhatStands.some((code) => code === error.code)) return this.#left;
+    return !this.#request && worthAnotherTry(error);
   }
 
   /** When nothing of this is on its way to a server any more. */
@@ -113,7 +145,7 @@ export class Seeker {
     this.#options.progress?.(place);
     if (this.#leftMs() <= 0) throw this.#outOfPatience(place);
     if (!early) {
-      this.#pacer = this.#pace(earlyPolls);
+      this.#pacer = this.#pace(Math.min(earlyPollsMs, this.#policy.capMs ?? earlyPollsMs));
       await this.#sleep(this.#awayMs(place));
       return;
     }
@@ -156,14 +188,19 @@ export class Seeker {
   }
 
   /** Begins to count tries anew, within what is left of the patience. */
-  #pace(policy: Policy): Backoff {
+  #pace(capMs: number | undefined): Backoff {
     const deadlineMs = Math.max(this.#leftMs(), 0.000_001);
-    return new Backoff({ ...policy, deadlineMs }, toNs(this.#now()));
+    return new Backoff({ baseMs: this.#policy.baseMs, capMs, deadlineMs }, toNs(this.#now()));
   }
 
   #sleep(ms: number): Promise<void> {
     return sleep(this.#transport.clock, ms, this.#options.signal);
   }
+}
+
+/** A yes that could not be read. */
+function unread(error: PlimsollError): boolean {
+  return error instanceof Internal && error.status < 300;
 }
 
 function isWaiting(got: Admission | Waiting): got is Waiting {
@@ -176,7 +213,7 @@ function place(answer: Answer): Admission | Waiting {
   if (answer.status === 202 ? "waiting_for" in got : "id" in got && "epoch" in got)
     return got as unknown as Admission;
   const detail = "the answer is neither an admission nor a place: is this a Plimsoll server?";
-  throw new Internal({ code: "internal", detail, status: answer.status });
+  throw new Internal({ code: "", detail, status: answer.status });
 }
 
 function record(body: unknown): object {

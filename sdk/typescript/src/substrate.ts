@@ -68,7 +68,7 @@ export class Gate {
     const redeemed = await this.#client.redeemTicket({ ticket: ticket ?? "", instance }, options);
     if (redeemed.id !== claims.admissionId || redeemed.epoch !== claims.epoch) {
       const detail = `the answer is about ${redeemed.id} at epoch ${redeemed.epoch}, and the ticket about ${claims.admissionId} at ${claims.epoch}`;
-      throw new Internal({ code: "internal", detail });
+      throw new Internal({ code: "", detail });
     }
     return redeemed;
   }

@@ -1,7 +1,7 @@
 import { toMs } from "./backoff.js";
 import { Budget, putOff } from "./budget.js";
 import { type Clock, passOn, sleep } from "./clock.js";
-import { Internal, type NotNow, PlimsollError, Unreachable, unanswered } from "./errors.js";
+import { Internal, type NotNow, PlimsollError, Unreachable, unanswered, unheard } from "./errors.js";
 import { isJSON, refusalOf, type Reply } from "./problem.js";
 
 /** The function that sends: `fetch`, or another one like it. */
@@ -33,13 +33,12 @@ export interface TransportSettings {
   readonly clock: Clock;
   readonly random: () => bigint;
   readonly userAgent: string;
+  /** How long a call may take beyond what it is held. */
+  readonly timeoutMs: number;
 }
 
 /** The longest answer that is read, in bytes; the longest list is far below. */
 const maxBody = 16 * 1024 * 1024;
-
-/** How long a call may take beyond what it is held. */
-const maxCallMs = 15_000;
 
 /** What runs code on behalf of a page sends its own User-Agent, and may not send another. */
 const inBrowser = (globalThis.navigator as { userAgent?: string } | undefined)?.userAgent?.startsWith(
@@ -72,11 +71,11 @@ export class Transport {
     for (const { base, at } of this.#inTurn()) {
       try {
         const answer = await this.#ask(base, call, signal);
-        this.#heard(at);
+        this.#at = at;
         return answer;
       } catch (error) {
         if (!unanswered(error) || signal?.aborted) {
-          if (error instanceof PlimsollError) this.#heard(at);
+          this.#at = at;
           throw error;
         }
         this.#at = (at + 1) % this.#settings.addresses.length; // whoever asks again begins there
@@ -97,23 +96,26 @@ export class Transport {
    * budget where nobody answered. It throws the error when that would come after the deadline.
    */
   async permit(error: NotNow, deadline: number, signal?: AbortSignal): Promise<void> {
-    if (!unanswered(error)) return;
-    while (!this.#budget.take(this.clock.now())) {
+    while (!this.permitted(error)) {
       const delayMs = toMs(putOff(this.random()));
       if (this.clock.now() + delayMs >= deadline) throw error;
       await sleep(this.clock, delayMs, signal);
     }
   }
 
-  #heard(at: number): void {
-    this.#at = at;
+  /** Whether a retry may be sent now; what follows no answer takes a token for it. */
+  permitted(error: unknown): boolean {
+    return !unanswered(error) || this.#budget.take(this.clock.now());
+  }
+
+  #answered(): void {
     this.#budget.answered(this.clock.now());
   }
 
   async #ask(base: URL, call: Call, signal?: AbortSignal): Promise<Answer> {
     signal?.throwIfAborted();
     const bounded = new AbortController();
-    const callOff = this.clock.after(maxCallMs + (call.heldMs ?? 0), () => {
+    const callOff = this.clock.after(this.#settings.timeoutMs + (call.heldMs ?? 0), () => {
       bounded.abort(new Error("it did not answer in time"));
     });
     const end = passOn(signal, bounded);
@@ -141,8 +143,14 @@ export class Transport {
     }
     // A redirect is not followed: a token is not carried to wherever an answer points. Browsers
     // show nothing of it, not even its status.
-    if (reply.status < 200 || reply.status >= 300) throw refusalOf(reply, this.clock.wall());
-    return { status: reply.status, body: decode(call, reply) };
+    if (reply.status < 200 || reply.status >= 300) {
+      const { error, ours } = refusalOf(reply, this.clock.wall());
+      if (ours && !unanswered(error)) this.#answered();
+      throw error;
+    }
+    const body = decode(call, reply);
+    this.#answered();
+    return { status: reply.status, body };
   }
 
   #request(call: Call, signal: AbortSignal): RequestInit {
@@ -168,10 +176,6 @@ function target(base: URL, call: Call): string {
 /** Whether to ask twice is to ask once. */
 function repeatable(call: Call): boolean {
   return call.keyed === true || call.method === "GET";
-}
-
-function unheard(error: unknown): boolean {
-  return error instanceof Unreachable && !error.heard;
 }
 
 /** What fetch says on Node when there was no connection to send on; elsewhere it does not tell. */
@@ -201,7 +205,7 @@ async function text(response: Response): Promise<string> {
     bytes += value.length;
     if (bytes > maxBody) {
       await reader.cancel();
-      throw new Internal({ code: "internal", detail: `the answer is longer than ${maxBody} bytes` });
+      throw new Internal({ code: "", detail: `the answer is longer than ${maxBody} bytes` });
     }
     read += decoder.decode(value, { stream: true });
   }
@@ -211,13 +215,13 @@ function decode(call: Call, reply: Reply): unknown {
   const about = `${call.method} ${call.path}`;
   if (!isJSON(reply.headers)) {
     const detail = `${about}: the answer is not JSON: is this a Plimsoll server?`;
-    throw new Internal({ code: "internal", detail, status: reply.status });
+    throw new Internal({ code: "", detail, status: reply.status });
   }
   try {
     return JSON.parse(reply.body);
   } catch (cause) {
     throw new Internal({
-      code: "internal",
+      code: "",
       detail: `${about}: the answer cannot be read`,
       status: reply.status,
       cause,

@@ -206,7 +206,7 @@ export interface Waiting {
   readonly retry_after_ms: number;
   /** Proof of when the waiting began. */
   readonly receipt?: string;
-  /** Names the decision in the server's log. */
+  /** Names the decision in the server's log, and for a day in `/v1/decisions/{id}`. */
   readonly decision_id?: string;
 }
 
@@ -224,7 +224,7 @@ export interface Problem {
   readonly scope: Scope;
   /** The same request, unchanged, may succeed later. */
   readonly retryable: boolean;
-  /** Names the decision in the server's log. */
+  /** Names the decision in the server's log, and for a day in `/v1/decisions/{id}`. */
   readonly decision_id?: string;
   /** What to do about it. */
   readonly remedy?: string;
@@ -339,4 +339,131 @@ export interface Redemption {
   readonly live_for_ms: number;
   /** How often to say that it runs, by its caller's `heartbeat` or by `POST /v1/pools/{pool}/running`, in milliseconds. */
   readonly heartbeat_ms: number;
+}
+
+/** What a caller was told: yes, its place in the queue, or no. */
+export type DecisionOutcome = "admitted" | "waiting" | "refused";
+
+/** One answer of the gate, and what it rests on. */
+export interface Decision {
+  /** The answer's `decision_id`. */
+  readonly id: string;
+  /** When it was made, by the store's clock. */
+  readonly at: string;
+  /** Who made it. */
+  readonly replica: string;
+  /** Who asked; absent for one that nobody knows. */
+  readonly consumer?: string;
+  /** The consumer's name for the execution. */
+  readonly key?: string;
+  /** The class that was asked for. */
+  readonly class?: string;
+  /** The pool that it is in. */
+  readonly pool?: string;
+  /** On whose behalf. */
+  readonly tenant?: string;
+  readonly ask?: DecisionAsk;
+  readonly outcome: DecisionOutcome;
+  readonly code?: Code;
+  /** Whose no it is. */
+  readonly scope?: Scope;
+  /** In one line whose no it is, with its numbers. */
+  readonly line: string;
+  /** What the caller was told beside the code. */
+  readonly detail?: string;
+  /** The hosts that were left out, by reason. */
+  readonly excluded?: readonly DecisionExclusion[];
+  /** The nearest miss. */
+  readonly nearest?: string;
+  /** What would have made it a yes, the smallest change first. */
+  readonly changes?: readonly Change[];
+  readonly told: DecisionTold;
+  /** The admission, where there is one. */
+  readonly admission_id?: string;
+  /** Of the admission, if it was a yes. */
+  readonly epoch?: number;
+  /** Where it was placed, if it was a yes. */
+  readonly host?: string;
+  /** When the request was first told no, or took its place; absent if it never was. */
+  readonly first_refused_at?: string;
+  /** Refusals of the request up to this one, by its receipts; of a yes those before it. */
+  readonly attempts?: number;
+  /** From the first no, or the place, to the yes, over all attempts; absent as long as there is none. */
+  readonly to_success_ms?: number;
+  /** What happened since, the oldest first. */
+  readonly since?: readonly DecisionEvent[];
+}
+
+/** What was asked for, as its class completed it. */
+export interface DecisionAsk {
+  /** Configured memory. */
+  readonly memory_mb: number;
+  /** What a host in the mode `working-set` would have had to have free. */
+  readonly need_mb?: number;
+  readonly cpu?: number;
+  readonly template?: string;
+  readonly labels?: Labels;
+  readonly stateful: boolean;
+  readonly mode?: WaitMode;
+  readonly host?: HostPin;
+}
+
+/** Hosts that one reason left out. */
+export interface DecisionExclusion {
+  /** As in a problem's `tally`. */
+  readonly reason: string;
+  /** How many. */
+  readonly count: number;
+  /** At most 32 of them. */
+  readonly hosts: readonly string[];
+}
+
+/** One change that, alone, would have admitted the request, if nothing else moves meanwhile. */
+export interface Change {
+  /** What kind of change. */
+  readonly kind: string;
+  /** Who can make it: `caller` or `operator`. */
+  readonly who: string;
+  /** Of what: a field of the request, a class, a pool, a tenant, a host. */
+  readonly target?: string;
+  /** As it is, where it is a number. */
+  readonly from?: number;
+  /** As it would have to be. */
+  readonly to?: number;
+  /** The plimsoll command that does it; absent where the request changes. */
+  readonly command?: string;
+  /** What changes of the request, as a JSON merge patch (RFC 7396) of its body. */
+  readonly patch?: string;
+  /** For people, in one sentence. */
+  readonly why: string;
+}
+
+/** What the caller was told. */
+export interface DecisionTold {
+  /** The HTTP status. */
+  readonly status: number;
+  /** Its appointment. */
+  readonly retry_after_ms?: number;
+  /** The same as a time. */
+  readonly retry_at?: string;
+  /** Its place in the queue. */
+  readonly position?: number;
+  readonly waiting_for?: WaitingFor;
+}
+
+/** Something that happened to the key since. */
+export interface DecisionEvent {
+  readonly at: string;
+  /** A later decision of the key, or what became of its admission. */
+  readonly what: "asked" | "admitted" | "started" | "released" | "timed_out" | "expired" | "evicted" | "lost";
+  /** Of a later decision. */
+  readonly decision_id?: string;
+  readonly outcome?: DecisionOutcome;
+  readonly code?: Code;
+  /** In words. */
+  readonly detail?: string;
+}
+
+export interface DecisionList {
+  readonly decisions: readonly Decision[];
 }

@@ -172,7 +172,9 @@ test("the end of patience keeps the place", async () => {
     if (nth > 1) await world.sleep(Number(query.get("wait_ms")));
     return place("mine", { position: 4, pool: "ci" });
   });
-  const error = await world.failure(client.admit({ ...ask, mode: "queue" }, { patienceMs: 45_000 }));
+  const error = await world.failure(
+    client.admit({ ...ask, key: "mine", mode: "queue" }, { patienceMs: 45_000 }),
+  );
   assert.ok(error instanceof StillWaiting);
   assert.equal(error.placeKept, true);
   assert.equal(error.key, "mine");
@@ -251,6 +253,38 @@ test("cancelled while a post is out, what it comes to is given back after it", a
     [0, 500],
   );
   assert.deepEqual(world.asked, ["POST /v1/admissions", "DELETE /v1/admissions/mine"]);
+});
+
+test("cancelled between refusals, nothing is left to give back", async () => {
+  const world = new World();
+  const client = world.client(() => problem(503, "pool_full", { retry_after_ms: 9000 }));
+  const stop = new AbortController();
+  void world.sleep(100).then(() => {
+    stop.abort();
+  });
+  await world.failure(client.admit(ask, { signal: stop.signal }));
+  await world.until(client.settled());
+  assert.deepEqual(world.asked, ["POST /v1/admissions"]);
+});
+
+test("what was cut off may be heard late, so it is given back twice", async () => {
+  const world = new World();
+  const client = world.client(({ method }) => (method === "DELETE" ? problem(404, "not_found") : lost()));
+  const error = await world.failure(client.admit(ask, { patienceMs: 0 }));
+  assert.ok(error instanceof Unreachable);
+  await world.until(client.settled());
+  const path = `DELETE /v1/admissions/${error.key}`;
+  assert.deepEqual(world.asked, ["POST /v1/admissions", path, path]);
+  assert.equal(world.now, 250);
+});
+
+test("an ask under a key of one's own that nobody answered is left alone", async () => {
+  const world = new World();
+  const client = world.client(() => lost());
+  const error = await world.failure(client.admit({ ...ask, key: "mine" }, { patienceMs: 0 }));
+  assert.equal((error as Unreachable).key, "mine");
+  await world.until(client.settled());
+  assert.equal(world.seen.length, 1);
 });
 
 test("a hook that throws ends the ask, and leaves nothing", async () => {

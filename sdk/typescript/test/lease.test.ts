@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LeaseLost, Unreachable } from "../src/index.js";
+import { type Client, LeaseLost, NotReleased, Unreachable } from "../src/index.js";
 import { json, lost, problem, type Seen, type Server, World, yes } from "./world.js";
 
 const ask = { class: "agent", key: "mine" };
@@ -84,8 +84,7 @@ test("lost as soon as the server says that it is over", async () => {
   for (const end of ends) {
     const world = new World();
     const client = world.client(gate(end));
-    const reason = await world.until(client.run(ask, (lease) => aborted(lease.signal)));
-    assert.ok(reason instanceof LeaseLost);
+    await lostIn(world, client);
     assert.equal(world.now, 20_000);
   }
 });
@@ -93,18 +92,17 @@ test("lost as soon as the server says that it is over", async () => {
 test("lost when its time has passed unheard, and asked for until then", async () => {
   const world = new World();
   const client = world.client(gate(() => lost()));
-  const reason = await world.until(client.run(ask, (lease) => aborted(lease.signal)));
-  assert.ok(reason instanceof LeaseLost);
+  const reason = await lostIn(world, client);
   assert.ok(reason.cause instanceof Unreachable);
   assert.ok(world.now >= 60_000 && world.now < 60_100, `${world.now}`);
   assert.ok(beats(world).length > 5);
+  assert.equal(reason.kind, "lost");
 });
 
 test("a heartbeat that hangs does not outlive the lease's time", async () => {
   const world = new World();
   const client = world.client(gate(() => new Promise<never>(() => undefined)));
-  const reason = await world.until(client.run(ask, (lease) => aborted(lease.signal)));
-  assert.ok(reason instanceof LeaseLost);
+  await lostIn(world, client);
   assert.ok(world.now <= 60_100, `${world.now}`);
 });
 
@@ -127,11 +125,11 @@ test("what runs on a host needs no heartbeat", async () => {
   );
   await world.until(
     client.run(ask, async (lease) => {
-      await world.sleep(100_000);
+      await world.sleep(500_000);
       assert.equal(lease.signal.aborted, false);
     }),
   );
-  assert.equal(beats(world).length, 1);
+  assert.ok(beats(world).length > 20);
 });
 
 test("cancelled, the body is told, and it is given back when the body ends", async () => {
@@ -154,7 +152,8 @@ test("what cannot be given back is thrown", async () => {
   const world = new World();
   const client = world.client(({ method }) => (method === "DELETE" ? lost() : yes("mine")));
   const error = await world.failure(client.run(ask, () => "done"));
-  assert.ok(error instanceof Unreachable);
+  assert.ok(error instanceof NotReleased);
+  assert.ok(error.cause instanceof Unreachable);
   assert.ok(world.now > 5_000 && world.now < 15_000, `it was tried for ${world.now} ms`);
   assert.equal(client.held, 0);
 });
@@ -187,9 +186,23 @@ test("closing tells the bodies, gives back what is held and ends who asks", asyn
   assert.equal(((await world.until(polite)) as Error).name, "AbortError");
   assert.equal(((await world.failure(asking)) as Error).name, "AbortError");
   assert.ok(world.now >= 2100 && world.now < 5000, `${world.now}`);
-  assert.equal(world.asked.filter((line) => line.startsWith("DELETE")).length, 4); // three held, one asked
+  assert.equal(world.asked.filter((line) => line.startsWith("DELETE")).length, 3);
   await world.until(stubborn);
 });
+
+/** Runs until the lease is lost, which its body is told and its caller, too; then it is given back. */
+async function lostIn(world: World, client: Client): Promise<LeaseLost> {
+  let told: unknown;
+  const error = await world.failure(
+    client.run(ask, async (lease) => {
+      told = await aborted(lease.signal);
+    }),
+  );
+  assert.ok(error instanceof LeaseLost);
+  assert.equal(told, error);
+  assert.equal(world.seen.at(-1)?.method, "DELETE");
+  return error;
+}
 
 /** The reason for which a signal aborts. */
 function aborted(signal: AbortSignal): Promise<unknown> {

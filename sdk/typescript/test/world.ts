@@ -2,6 +2,7 @@
 // everybody waits.
 import { setImmediate } from "node:timers/promises";
 import { Client, type ClientOptions, type Clock } from "../src/index.js";
+import type { TransportSettings } from "../src/transport.js";
 
 /** One request as the server sees it. */
 export interface Seen {
@@ -23,6 +24,7 @@ interface Timer {
   readonly then: () => void;
 }
 
+const token = "secret-token";
 const noon = Date.UTC(2026, 8, 8, 12);
 
 export class World {
@@ -32,10 +34,10 @@ export class World {
   #now = 0;
   #timers = new Set<Timer>();
 
-  constructor() {
+  constructor(wallMs = noon) {
     this.clock = {
       now: () => this.#now,
-      wall: () => noon + this.#now,
+      wall: () => wallMs + this.#now,
       after: (ms, then) => {
         const timer = { at: this.#now + ms, then };
         this.#timers.add(timer);
@@ -47,13 +49,22 @@ export class World {
   /** A client whose jitter is half of each window. */
   client(server: Server, options: ClientOptions & { addresses?: string } = {}): Client {
     const { addresses = "http://a", ...more } = options;
-    return new Client(addresses, "secret-token", {
-      clock: this.clock,
-      random: () => 1n << 63n,
-      fetch: (url, init) => this.#fetch(server, new URL(url), init),
+    return new Client(addresses, token, {
+      ...this.settings(server),
       unreleased: (error) => this.unreleased.push(error),
       ...more,
     });
+  }
+
+  settings(server: Server): Omit<TransportSettings, "addresses"> {
+    return {
+      token,
+      clock: this.clock,
+      random: () => 1n << 63n,
+      fetch: (url, init) => this.#fetch(server, new URL(url), init),
+      userAgent: "test",
+      timeoutMs: 15_000,
+    };
   }
 
   /** What has been asked, as "POST /v1/admissions" lines. */
