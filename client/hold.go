@@ -107,16 +107,17 @@ type keeper struct {
 // leasesPerBeat is how many heartbeats a lease is long: the server asks for one each third of it.
 const leasesPerBeat = 3
 
-// quietLook is how often what needs no heartbeat is looked at: a sandbox that runs on a host is
-// kept by that host.
+// quietLook is how often what needs no heartbeat is looked at, as a sandbox that runs on a host.
 const quietLook = 20 * time.Second
 
 // due notes when the next heartbeat is.
 func (k *keeper) due(a *api.Admission) {
-	k.every, k.ends = milliseconds(a.HeartbeatMS), true
+	k.every = milliseconds(a.HeartbeatMS)
 	if k.every <= 0 {
-		k.every, k.ends = quietLook, false
+		k.every = quietLook
 	}
+	// What a host holds is that host's to end: it goes on while no replica is there.
+	k.ends = a.Audience != ""
 }
 
 // left is how long the lease lasts without another word.

@@ -24,6 +24,7 @@ type gateway struct {
 	t    *testing.T
 	beat func(n int) answer // nil: alive
 	drop func() answer      // nil: released
+	host string             // empty: a pool without hosts
 
 	mu    sync.Mutex // guards calls and beats
 	calls []string
@@ -65,6 +66,11 @@ func (g *gateway) says(r *http.Request) answer {
 			return g.drop()
 		}
 		return answer{status: 200, body: api.Admission{ID: "a-1", Key: "k", State: api.AdmissionStateReleased}}
+	}
+	if g.host != "" {
+		return answer{status: 201, body: api.Admission{
+			Key: "k", ID: "a-1", Epoch: 7, State: api.AdmissionStateAdmitted, Ticket: "t-0", HeartbeatMS: 20_000, Host: g.host,
+		}}
 	}
 	return held("t-0")
 }
@@ -233,6 +239,28 @@ func TestHeartbeatsThatGetLostEndNothing(t *testing.T) {
 		})
 		if err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A host's sandbox runs on while no replica is there: silence ends nothing of it, and the server's word
+// does.
+func TestSilenceEndsNothingThatAHostKeeps(t *testing.T) {
+	virtual(t, func(t *testing.T, ctx context.Context) {
+		silent := 30 * time.Minute
+		start := time.Now()
+		g := &gateway{host: "h-1", beat: func(int) answer {
+			if time.Since(start) < silent {
+				return answer{err: errors.New("reset")}
+			}
+			return no(api.NotFound, 0)
+		}}
+		err := g.client(t).Hold(ctx, request, client.Options{}, func(ctx context.Context, _ *client.Lease) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if told := time.Since(start); !errors.As(err, new(*client.Lost)) || told < silent || told > silent+time.Minute {
+			t.Errorf("%v after %s", err, told)
 		}
 	})
 }
