@@ -30,7 +30,7 @@ from .errors import (
     TicketRejected,
     Unreachable,
 )
-from .options import Ask, HostPin, Patience, new_key
+from .options import Ask, HostPin, Pace, Patience, new_key
 from .wire import Admission, Figures, Redemption, ShareStanding, Waiting
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "NotAllowed",
     "NotNow",
     "NotReleased",
+    "Pace",
     "Patience",
     "PlimsollError",
     "QueueTimeout",

@@ -88,7 +88,7 @@ def read(call: Call, answer: Answer, wall: datetime) -> Any:
 
 def fault(detail: str) -> Internal:
     """Return the error of an answer that is none of a Plimsoll server."""
-    return Internal(Refusal(code="internal", detail=detail))
+    return Internal(Refusal(code="internal", detail=detail, ours=False))
 
 
 def refusal_of(answer: Answer, wall: datetime) -> Refusal:
@@ -96,7 +96,7 @@ def refusal_of(answer: Answer, wall: datetime) -> Refusal:
     said = _problem(answer)
     if said is None:  # not ours: a proxy in between, or another server
         detail = f"the answer was {answer.status} and no problem document"
-        said = Refusal(code=code_of(answer.status), detail=detail)
+        said = Refusal(code=code_of(answer.status), detail=detail, ours=False)
     elif said.code not in MEANINGS:  # a newer server's: its status says what to make of it
         detail = ": ".join(part for part in (said.code, said.detail) if part)
         said = replace(said, code=code_of(answer.status), detail=detail)
@@ -114,18 +114,18 @@ def _problem(answer: Answer) -> Refusal | None:
         p = json.loads(answer.body)
         if not isinstance(p, dict):
             return None
-        text = {
-            name: _text(p, name) for name in ("code", "scope", "remedy", "decision_id", "receipt", "reason")
-        }
-        return (
-            Refusal(
-                **text,
-                detail="\n".join(line for line in (_text(p, "detail"), *_faults(p)) if line),
-                retry_after_ms=min(max(_whole(p, "retry_after_ms"), 0), _FARTHEST_MS),
-                figures=wire.decode(wire.Figures, p),
-            )
-            if text["code"]
-            else None
+        if not (code := _text(p, "code")):
+            return None
+        return Refusal(
+            code=code,
+            scope=_text(p, "scope"),
+            detail="\n".join(line for line in (_text(p, "detail"), *_faults(p)) if line),
+            remedy=_text(p, "remedy"),
+            decision_id=_text(p, "decision_id"),
+            retry_after_ms=min(max(_whole(p, "retry_after_ms"), 0), _FARTHEST_MS),
+            receipt=_text(p, "receipt"),
+            reason=_text(p, "reason"),
+            figures=wire.decode(wire.Figures, p),
         )
     except ValueError:
         return None
@@ -158,6 +158,11 @@ def is_json(headers: Mapping[str, str]) -> bool:
     """Say whether an answer says that it is JSON."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind in ("application/json", "application/problem+json")
+
+
+def answered(err: PlimsollError) -> bool:
+    """Say that the gate itself said no."""
+    return err.refusal.ours and not unanswered(err)
 
 
 def unanswered(err: PlimsollError) -> bool:

@@ -8,23 +8,25 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from . import _calls, wire
 from ._calls import Call, by_id, by_key
 from ._effects import Lost, Program, Send, Sleep, Surroundings
-from .backoff import MS, SECOND, Backoff, Budget, Outcome, Policy, Verdict, put_off
+from .backoff import MS, SECOND, Backoff, Budget, Outcome, Verdict, put_off
 from .codes import MEANINGS
 from .errors import NotNow, PlimsollError, QueueTimeout, Unreachable
+from .options import Pace
 from .wire import Admission, Redemption
 
 T = TypeVar("T")
 
-MAX_CALL = 15 * SECOND
-"""How long an answer may take, beyond what is held."""
-
-PERSISTENCE = Policy(cap=2 * SECOND, deadline=10 * SECOND)
+PERSISTENCE = 10 * SECOND
 """How long an undoing is tried against replicas that do not answer."""
+_WIDEST = 2 * SECOND  # and its widest window
+_LATE = SECOND // 4
+"""How much later than its undoing a request may be heard that was cut off."""
 
 _FIRST_LOOK, _LAST_LOOK = 50 * MS, SECOND
 _LOOK_FOR = 30 * SECOND
@@ -34,13 +36,14 @@ class Core:
     """Addresses, token and budget of one client, and the programs of its calls."""
 
     def __init__(
-        self, addresses: str | Sequence[str], token: str, user_agent: str, around: Surroundings
+        self, addresses: str | Sequence[str], token: str, pace: Pace, user_agent: str, around: Surroundings
     ) -> None:
         given = addresses.split(",") if isinstance(addresses, str) else addresses
         self.bases = [_calls.parse_address(one) for one in given]
         if not self.bases:
             raise ValueError("a client needs an address, like http://127.0.0.1:7070")
         self.around = around
+        self.pace = pace
         self._headers = {"accept": "application/json, application/problem+json", "user-agent": user_agent}
         if _calls.check_token(token):
             self._headers["authorization"] = f"Bearer {token}"
@@ -62,19 +65,22 @@ class Core:
                 said = yield from self._ask(self.bases[at], call)
             except PlimsollError as err:
                 if not _calls.unanswered(err):
-                    self._answered(at)
+                    self._at = at
+                    if _calls.answered(err):
+                        self._credit()
                     raise
                 self._at = (at + 1) % len(self.bases)  # whoever asks again begins there
                 unheard = isinstance(err, Unreachable) and not err.heard
                 if i == last or not (call.repeatable or unheard):
                     raise
             else:
-                self._answered(at)
+                self._at = at
+                self._credit()
                 return said
         raise AssertionError("unreachable")
 
-    def _answered(self, at: int) -> None:
-        self._at = at
+    def _credit(self) -> None:
+        """Tell the budget of an answer."""
         with self._lock:
             self._budget.answered(self._now_ms())
 
@@ -83,7 +89,8 @@ class Core:
         if call.body is not None:
             headers["content-type"] = "application/json"
             body = json.dumps(call.body, separators=(",", ":")).encode()
-        within = min(call.within, MAX_CALL) if call.within is not None else MAX_CALL
+        most = round(self.pace.timeout * SECOND)
+        within = min(call.within, most) if call.within is not None else most
         heard = yield Send(call.method, _calls.url_of(base, call), headers, body, within + call.held)
         if isinstance(heard, Lost):
             raise Unreachable(base, heard.cause, heard=heard.heard)
@@ -122,7 +129,7 @@ class Core:
     def persist(self, call: Call, worth: Callable[[PlimsollError], bool]) -> Program[Any]:
         """Send an idempotent call, and send it again when the error is worth that."""
         began = self.around.now()
-        pacer = Backoff(PERSISTENCE, began)
+        pacer = Backoff(self.pace.policy(PERSISTENCE, widest=_WIDEST), began)
         while True:
             try:
                 return (yield from self.do(call))
@@ -131,7 +138,7 @@ class Core:
                 if not worth(err) or verdict is not Verdict.RETRY:
                     raise
                 yield Sleep(ns)
-                if not (yield from self.token(err, began + PERSISTENCE.deadline)):
+                if not (yield from self.token(err, began + PERSISTENCE)):
                     raise
 
     # Calls.
@@ -144,16 +151,16 @@ class Core:
         """Keep an admission alive."""
         return self.fetch(Admission, Call("POST", path + "/heartbeat", repeatable=True, within=within))
 
-    def release(self, path: str, epoch: int | None = None) -> Program[Admission | None]:
-        """Give an admission back, and wait a while for its end. None: there was nothing to give back."""
+    def release(self, path: str, epoch: int | None = None) -> Program[Admission]:
+        """Give an admission back, and wait a while for its end."""
         query = {"epoch": epoch} if epoch is not None else None
         call = Call("DELETE", path, query=query, repeatable=True)
+        a = self.read(Admission, call, (yield from self.persist(call, again)))
         try:
-            a = self.read(Admission, call, (yield from self.persist(call, again)))
             return (yield from self._gone(a))
         except PlimsollError as err:
-            if err.code == "not_found":
-                return None
+            if err.code == "not_found":  # its host alone recorded it, and has forgotten it since
+                return replace(a, state="released")
             raise
 
     def _gone(self, a: Admission) -> Program[Admission]:
@@ -166,13 +173,35 @@ class Core:
             look = min(2 * look, _LAST_LOOK)
         return a
 
-    def release_admission(self, a: Admission) -> Program[Admission | None]:
+    def release_admission(self, a: Admission) -> Program[Admission]:
         """Give back what was admitted, and nothing that its key stands for since."""
         return self.release(by_id(a.id), a.epoch)
 
-    def release_key(self, key: str) -> Program[Admission | None]:
+    def release_key(self, key: str) -> Program[Admission]:
         """Give back whatever a key stands for."""
         return self.release(by_key(key))
+
+    def undo(self, what: Admission | str) -> Program[None]:
+        """Give back what was admitted, or what a key stands for; nothing is as good.
+
+        A call that was cut off may be heard later than its undoing: so a key that stands for nothing is
+        asked for once more.
+        """
+        if isinstance(what, Admission):
+            yield from self._found(self.release_admission(what))
+        elif not (yield from self._found(self.release_key(what))):
+            yield Sleep(_LATE)
+            yield from self._found(self.release_key(what))
+
+    def _found(self, release: Program[Admission]) -> Program[bool]:
+        """Run a release; False where there was nothing to release."""
+        try:
+            yield from release
+        except PlimsollError as err:
+            if err.code != "not_found":
+                raise
+            return False
+        return True
 
     def redeem(self, ticket: str, instance: str) -> Program[Redemption]:
         """Give a ticket up for a boot. The same instance again is the same redemption."""

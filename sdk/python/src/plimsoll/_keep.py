@@ -11,7 +11,7 @@ from .wire import Admission
 
 _LOOK = 30 * SECOND
 """How often one is looked at that needs no heartbeat: its host answers for it."""
-_LEAST = SECOND // 4
+_LEAST = SECOND // 20
 """The least between two tries."""
 _FOR_EVER = 2**62
 
@@ -71,9 +71,9 @@ class Keeper:
 
     def _over(self, kept: Admission) -> LeaseLost | None:
         """Judge an end. A sandbox that ran and ended by itself, by its host's word, is none that was lost."""
-        if kept.epoch == self.admission.epoch and kept.state == "released" and kept.host and kept.started_at:
+        if kept.state == "released" and kept.host and kept.started_at:
             return None
         why = f"it is {kept.state}"
-        if kept.epoch != self.admission.epoch:
-            why += f" at epoch {kept.epoch}, and was admitted at {self.admission.epoch}"
+        if kept.alive:
+            why = f"it was placed anew at epoch {kept.epoch}, and was admitted at {self.admission.epoch}"
         return LeaseLost(kept, f"{why}: {kept.reason}" if kept.reason else why)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._calls import Call, by_key
+from ._calls import Call, by_key, unanswered
 from ._core import Core, again, outcome
 from ._effects import Program, Sleep
-from .backoff import MS, SECOND, Backoff, Outcome, Policy, Verdict, away
+from .backoff import MS, SECOND, Backoff, Outcome, Verdict, away
 from .errors import NotNow, PlimsollError, StillWaiting, Unreachable
 from .options import Ask, Patience, new_key
 from .wire import Admission, Waiting
@@ -26,10 +26,12 @@ class Seeker:
         self._core = core
         self._around = core.around
         self.key = key or (ask and ask.key) or new_key()
+        self._own = not (key or (ask and ask.key))  # nobody else can come back to it
+        self._stands = ask is None  # something may stand at the server under this key
         self._body: dict[str, Any] | None = ask.body(self.key) if ask else None
         self._patience = patience
         self._end = self._around.now() + round(patience.deadline * SECOND)
-        self._pacer = self._pace(patience.policy())
+        self._pacer = self._pace()
         self._attempts = 0
         self._first_refusal: int | None = None
         self._admission: Admission | None = None
@@ -49,25 +51,37 @@ class Seeker:
         self._tell(self._admission)
         return self._admission
 
-    def undo(self) -> Program[Admission | None] | None:
-        """Give back what this was asking for, or got; None where that is not wanted, or nothing was sent."""
-        if self._patience.keep_on_cancel or self._attempts == 0:
+    def undo(self, err: BaseException) -> Program[None] | None:
+        """Give back what this call leaves behind that ended by an error, unless somebody comes back for it.
+
+        That is what was asked for when the call was interrupted, and what was asked for under a random key
+        when nobody knows what became of it. A place that is kept is its caller's.
+        """
+        told = isinstance(err, PlimsollError)
+        if (
+            self._patience.keep_place
+            or not self._stands
+            or isinstance(err, StillWaiting)
+            or (told and not self._own)
+        ):
             return None
-        if self._admission is not None:
-            return self._core.release_admission(self._admission)
-        return self._core.release_key(self.key)
+        return self._core.undo(self._admission or self.key)
 
     def _give_up(self, err: StillWaiting) -> Program[None]:
         try:
-            yield from self._core.release_key(self.key)
+            yield from self._core.undo(self.key)
         except PlimsollError as told:
             err.add_note(f"its place could not be given up: {told}")
 
     def _try(self) -> Program[None]:
         asked, hold = self._around.now(), self._hold()
+        before, self._stands = self._stands, True  # until it is answered, nobody knows
         try:
             said = yield from self._ask(hold)
-        except NotNow as err:
+        except PlimsollError as err:
+            self._stands = self._leaves(err, before)
+            if not isinstance(err, NotNow):
+                raise
             self._refused(err)
             if not again(err):
                 raise
@@ -79,6 +93,16 @@ class Seeker:
             return
         self._refused()
         yield from self._wait(said, early=self._around.now() - asked < hold // 2)
+
+    def _leaves(self, err: PlimsollError, before: bool) -> bool:
+        """Say whether something may stand at the server after a no."""
+        if isinstance(err, Unreachable) and not err.heard:
+            return before
+        if unanswered(err) or not err.refusal.ours:
+            return True
+        if err.code in ("host_silent", "host_draining", "reservation_lapsed", "releasing"):
+            return before  # about what stands already
+        return self._body is None and again(err)
 
     def _left(self) -> int:
         return self._end - self._around.now()
@@ -118,7 +142,7 @@ class Seeker:
         if self._left() <= 0:
             raise StillWaiting(w)
         if not early:
-            self._pacer = self._pace(self._patience.policy(cap_at=_EARLY_CAP))
+            self._pacer = self._pace(_EARLY_CAP)
             yield Sleep(self._away(w))
             return
         ns, verdict = self._pacer.next(self._around.now(), Outcome(), self._around.rand())
@@ -147,9 +171,9 @@ class Seeker:
         if not (yield from self._core.token(err, self._end)):
             raise err
 
-    def _pace(self, policy: Policy) -> Backoff:
+    def _pace(self, widest: int | None = None) -> Backoff:
         """Begin to count tries anew, within what is left of the patience."""
-        return Backoff(Policy(policy.base, policy.cap, max(self._left(), 1)), self._around.now())
+        return Backoff(self._core.pace.policy(self._left(), widest), self._around.now())
 
     def _tell(self, a: Admission) -> None:
         if self._patience.on_admitted is None:

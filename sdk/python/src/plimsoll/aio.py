@@ -19,7 +19,7 @@ from ._shell import LIMITS, Body, answer_of, lost, request_of
 from ._version import __version__
 from .backoff import SECOND
 from .errors import LeaseLost, NotReleased, PlimsollError
-from .options import AskOptions, Patience, WaitOptions, split
+from .options import AskOptions, Pace, Patience, WaitOptions, split
 from .wire import Admission, Redemption
 
 T = TypeVar("T")
@@ -37,11 +37,12 @@ class AsyncClient:
         address: str | Sequence[str],
         token: str,
         *,
+        pace: Pace | None = None,
         http: httpx.AsyncClient | None = None,
         user_agent: str = f"plimsoll-python/{__version__}",
         around: Surroundings | None = None,
     ) -> None:
-        self._core = Core(address, token, user_agent, around or Surroundings())
+        self._core = Core(address, token, pace or Pace(), user_agent, around or Surroundings())
         self._http = http or httpx.AsyncClient(limits=LIMITS)
         self._owns = http is None
         self._undoing: set[asyncio.Task[Any]] = set()
@@ -64,7 +65,7 @@ class AsyncClient:
 
         In refuse mode it asks again within its deadline; in queue mode it waits there for its turn. Where
         it is cancelled, it ends at once, and what was asked for is given back in the background, unless
-        keep_on_cancel.
+        keep_place.
 
         Raises NotNow when patience ends: a tempo, not a failure. Never write it to a status column: park
         the work as `waiting_capacity`, and ask again with the error's key. Never run the work outside a
@@ -102,15 +103,15 @@ class AsyncClient:
         """Keep an admission alive; return it with a fresh ticket. The old one is worth nothing longer."""
         return await self._run(self._core.heartbeat(by_key(key)))
 
-    async def release(self, key: str) -> Admission | None:
+    async def release(self, key: str) -> Admission:
         """Give back whatever the key stands for: a sandbox, or a place in the queue.
 
-        It may be called twice. None: nothing is held under this key. It waits up to 30 s for a host to say
-        that what ran is gone; the state is `releasing` then.
+        It may be called twice. A Never with the code not_found says that nothing was held under this key.
+        It waits up to 30 s for a host to say that what ran is gone; the state is `releasing` then.
         """
         return await self._run(self._core.release_key(key))
 
-    async def release_admission(self, admission: Admission) -> Admission | None:
+    async def release_admission(self, admission: Admission) -> Admission:
         """Give back what was admitted, and nothing that its key stands for since."""
         return await self._run(self._core.release_admission(admission))
 
@@ -153,14 +154,13 @@ class AsyncClient:
     async def _seek(self, seeker: Seeker) -> Admission:
         try:
             return await self._run(seeker.seek())
-        except PlimsollError:
-            raise
-        except BaseException:
-            if seeker.undo() is not None:
-                self._undo(seeker.undo, seeker.key)
+        except BaseException as err:
+            cut = err  # the name above is gone when the task runs
+            if seeker.undo(cut) is not None:
+                self._undo(lambda: seeker.undo(cut), seeker.key)
             raise
 
-    def _undo(self, program: Callable[[], Program[Admission | None] | None], key: str) -> asyncio.Task[None]:
+    def _undo(self, program: Callable[[], Program[None] | None], key: str) -> asyncio.Task[None]:
         """Give back in a task of its own, which its caller's cancellation does not reach."""
 
         async def once() -> None:
@@ -231,7 +231,7 @@ class AsyncLease:
         It is given back even where its caller is cancelled meanwhile.
         """
         self._keeping.cancel()
-        undo = self._client._undo(lambda: self._client._core.release_admission(self.admission), self.key)
+        undo = self._client._undo(lambda: self._client._core.undo(self.admission), self.key)
         try:
             await asyncio.shield(undo)
         except PlimsollError as err:

@@ -20,7 +20,7 @@ from ._shell import LIMITS, Body, answer_of, lost, request_of
 from ._version import __version__
 from .backoff import SECOND
 from .errors import LeaseLost, NotReleased, PlimsollError
-from .options import AskOptions, Patience, WaitOptions, split
+from .options import AskOptions, Pace, Patience, WaitOptions, split
 from .wire import Admission, Redemption
 
 T = TypeVar("T")
@@ -32,6 +32,7 @@ class Client:
 
     address: "http://10.0.0.1:7070", several separated by commas, or a sequence of them.
     token: the bearer token of a configured consumer.
+    pace: how it asks again, and how long an answer may take.
     http: another httpx.Client, for TLS settings of one's own; whoever gives it closes it.
     """
 
@@ -40,11 +41,12 @@ class Client:
         address: str | Sequence[str],
         token: str,
         *,
+        pace: Pace | None = None,
         http: httpx.Client | None = None,
         user_agent: str = f"plimsoll-python/{__version__}",
         around: Surroundings | None = None,
     ) -> None:
-        self._core = Core(address, token, user_agent, around or Surroundings())
+        self._core = Core(address, token, pace or Pace(), user_agent, around or Surroundings())
         self._http = http or httpx.Client(limits=LIMITS)
         self._owns = http is None
         self._undoing: set[threading.Thread] = set()
@@ -69,7 +71,7 @@ class Client:
 
         In refuse mode it asks again within its deadline; in queue mode it waits there for its turn. Where
         it is interrupted (KeyboardInterrupt, a hook that raises), what was asked for is given back in the
-        background, unless keep_on_cancel.
+        background, unless keep_place.
 
         Raises NotNow when patience ends: a tempo, not a failure. Never write it to a status column: park
         the work as `waiting_capacity`, and ask again with the error's key. Never run the work outside a
@@ -108,21 +110,29 @@ class Client:
         """Keep an admission alive; return it with a fresh ticket. The old one is worth nothing longer."""
         return self._run(self._core.heartbeat(by_key(key)))
 
-    def release(self, key: str) -> Admission | None:
+    def release(self, key: str) -> Admission:
         """Give back whatever the key stands for: a sandbox, or a place in the queue.
 
-        It may be called twice. None: nothing is held under this key. It waits up to 30 s for a host to say
-        that what ran is gone; the state is `releasing` then.
+        It may be called twice. A Never with the code not_found says that nothing was held under this key.
+        It waits up to 30 s for a host to say that what ran is gone; the state is `releasing` then.
         """
         return self._run(self._core.release_key(key))
 
-    def release_admission(self, admission: Admission) -> Admission | None:
+    def release_admission(self, admission: Admission) -> Admission:
         """Give back what was admitted, and nothing that its key stands for since."""
         return self._run(self._core.release_admission(admission))
 
     def redeem(self, ticket: str, instance: str) -> Redemption:
         """Give a ticket up for a boot, once; `Gate` in plimsoll.substrate also verifies it first."""
         return self._run(self._core.redeem(ticket, instance))
+
+    def release_held(self) -> None:
+        """Give back whatever blocks of `hold` have not given back yet. For the end of a process."""
+        for lease in list(self._held):
+            try:
+                lease.release()
+            except NotReleased as err:
+                _log.error("%s", err)
 
     # The shell.
 
@@ -162,13 +172,11 @@ class Client:
     def _seek(self, seeker: Seeker) -> Admission:
         try:
             return self._run(seeker.seek())
-        except PlimsollError:
-            raise
-        except BaseException:
-            self._undo(seeker.undo(), seeker.key)
+        except BaseException as err:
+            self._undo(seeker.undo(err), seeker.key)
             raise
 
-    def _undo(self, program: Program[Admission | None] | None, key: str) -> None:
+    def _undo(self, program: Program[None] | None, key: str) -> None:
         """Give back in the background what its caller was interrupted over. No daemon: it is to be told."""
         if program is None:
             return
@@ -235,11 +243,11 @@ class Lease:
         self._stop.set()
         self._client._held.discard(self)
         try:
-            self._client._run(self._client._core.release_admission(self.admission))
+            self._client._run(self._client._core.undo(self.admission))
         except PlimsollError as err:
             raise NotReleased(self.admission, str(err)) from err
         except BaseException:  # interrupted once more: it is still to be told
-            undo = self._client._core.release_admission(self.admission)
+            undo = self._client._core.undo(self.admission)
             self._client._undo(undo, self.key)
             raise
 

@@ -32,6 +32,8 @@ class Refusal:
     receipt: str = field(default="", repr=False)
     reason: str = ""
     figures: Figures = field(default_factory=Figures)
+    ours: bool = field(default=True, repr=False)
+    """A Plimsoll server said it, and no proxy in between."""
 
     @property
     def kind(self) -> Kind:

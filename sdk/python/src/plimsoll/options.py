@@ -27,13 +27,11 @@ class WaitOptions(TypedDict, total=False):
     """How a call waits; see `Patience` for the defaults."""
 
     deadline: float
-    base: float
-    cap: float
     on_progress: OnProgress | None
     on_retry: OnRetry | None
     on_admitted: OnAdmitted | None
     give_up_place: bool
-    keep_on_cancel: bool
+    keep_place: bool
 
 
 class AskOptions(WaitOptions, total=False):
@@ -56,29 +54,39 @@ class Patience:
     """How a call waits. Times are in seconds.
 
     deadline: patience as a whole; 0 asks once.
-    base, cap: the first window of the jitter, and the widest.
     on_progress: hears of the place in the queue each time that the server tells it. With it the server
         is asked every 5 s; without it, shortly before the turn that it tells.
     on_retry: hears why, and in how many seconds, the client asks again. Not called for waits in the queue.
     on_admitted: hears of the yes: the admission, the number of calls that it took, and the seconds since
         the first refusal (or since the place was taken), None where the first call was a yes.
     give_up_place: give the place in the queue up when patience ends; else it is kept.
-    keep_on_cancel: keep what was asked for when the call is cancelled; else it is given back.
+    keep_place: keep what was asked for when the call is cancelled; else it is given back.
     """
 
     deadline: float = 90.0
-    base: float = 0.25
-    cap: float = 8.0
     on_progress: OnProgress | None = None
     on_retry: OnRetry | None = None
     on_admitted: OnAdmitted | None = None
     give_up_place: bool = False
-    keep_on_cancel: bool = False
+    keep_place: bool = False
 
-    def policy(self, cap_at: int | None = None) -> Policy:
-        """Return the pace of tries; its deadline is the caller's to set."""
+
+@dataclass(frozen=True)
+class Pace:
+    """How a client asks again, in seconds.
+
+    base, cap: the first window of the jitter, and the widest.
+    timeout: how long an answer may take, beyond what a long poll is held.
+    """
+
+    base: float = 0.25
+    cap: float = 8.0
+    timeout: float = 15.0
+
+    def policy(self, deadline: int, widest: int | None = None) -> Policy:
+        """Return the pace of tries within so many nanoseconds."""
         cap = round(self.cap * SECOND)
-        return Policy(round(self.base * SECOND), min(cap, cap_at) if cap_at else cap, 0)
+        return Policy(round(self.base * SECOND), min(cap, widest) if widest else cap, max(deadline, 1))
 
 
 @dataclass(frozen=True)

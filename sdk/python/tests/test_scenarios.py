@@ -1,0 +1,301 @@
+"""The scenarios that every SDK plays, over real sockets against a real replica; the stage judges."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+from stage import Stage, standing
+from vectors import cases, named
+
+from plimsoll import (
+    AsyncClient,
+    Client,
+    Internal,
+    LeaseLost,
+    Never,
+    NotAllowed,
+    NotNow,
+    Pace,
+    PlimsollError,
+    QueueTimeout,
+    StillWaiting,
+    Unreachable,
+)
+from plimsoll.substrate import AsyncGate, AudienceKeys, Gate
+
+CASES = cases("scenarios")
+STAGES = 4
+OUTCOMES: list[tuple[type[BaseException], str]] = [
+    (StillWaiting, "still_waiting"),
+    (Unreachable, "unreachable"),
+    (QueueTimeout, "queue_timeout"),
+    (NotNow, "not_now"),
+    (NotAllowed, "not_allowed"),
+    (Never, "never"),
+    (LeaseLost, "lost"),
+    (Internal, "internal"),
+    (asyncio.CancelledError, "canceled"),
+    (KeyboardInterrupt, "canceled"),
+]
+
+
+class BodyError(Exception):
+    def __init__(self) -> None:
+        super().__init__("the body failed")
+
+
+class Play:
+    """One caller of a scenario, and what it saw."""
+
+    def __init__(self, stage: Stage, case: Any, begun: Any) -> None:
+        self.stage = stage
+        self.case = case
+        self.begun = begun
+        self.o = case["options"]
+        self.key = self.o.get("key", "")
+        self.seen: dict[str, Any] = {
+            "outcome": "admitted",
+            "code": "",
+            "reason": "",
+            "positions": [],
+            "retries": [],
+            "attempts": 0,
+            "since_first_refusal_ms": None,
+            "key": self.key,
+            "body_ran": False,
+            "error_text": "",
+        }
+        self.began = time.monotonic()
+        self.cancel: Callable[[], object] = lambda: None
+
+    def waits(self) -> dict[str, Any]:
+        options = {
+            "deadline": self.o.get("patience_ms", 0) / 1000,
+            "on_retry": self.retry,
+            "on_admitted": self.admitted,
+            "give_up_place": self.o.get("give_up_place", False),
+            "keep_place": self.o.get("keep_place", False),
+        }
+        return options | ({"on_progress": self.progress} if self.o.get("watch") else {})
+
+    def asks(self) -> dict[str, Any]:
+        given = {name: self.o[name] for name in ("mode", "tenant") if name in self.o}
+        return self.waits() | given | {"key": self.key or None}
+
+    @property
+    def class_(self) -> str:
+        return str(self.o.get("class") or self.stage.note["class"])
+
+    @property
+    def keys(self) -> AudienceKeys:
+        return AudienceKeys.parse(self.stage.note["audience_keys"])
+
+    def retry(self, err: NotNow, seconds: float) -> None:
+        self.seen["retries"].append({"code": err.code, "in_ms": seconds * 1000})
+
+    def progress(self, place: Any) -> None:
+        self.seen["positions"].append(place.position or 0)
+
+    def admitted(self, admission: Any, attempts: int, since: float | None) -> None:
+        since_ms = None if since is None else round(since * 1000)
+        self.seen |= {"key": admission.key, "attempts": attempts, "since_first_refusal_ms": since_ms}
+
+    def ended(self, err: BaseException | None) -> dict[str, Any]:
+        self.seen["elapsed_ms"] = (time.monotonic() - self.began) * 1000
+        if err is None:
+            return self.seen
+        self.seen["error_text"] = str(err)
+        if isinstance(err, BodyError):
+            return self.seen
+        self.seen["outcome"] = next(name for kind, name in OUTCOMES if isinstance(err, kind))
+        if isinstance(err, PlimsollError) and not isinstance(err, LeaseLost):
+            self.seen |= {"code": err.code, "reason": err.refusal.reason}
+        return self.seen
+
+
+def pace(case: Any) -> Pace:
+    o = case["options"]
+    return Pace(o.get("base_ms", 250) / 1000, o.get("cap_ms", 8000) / 1000, o.get("timeout_ms", 15000) / 1000)
+
+
+def verdict(stage: Stage, case: Any, results: list[dict[str, Any]]) -> str:
+    seen = results[0] if len(results) == 1 else {"results": results}
+    said = stage.post("/check", {"name": case["name"]} | seen)
+    return "ok" if said == {"ok": True} else "\n".join([*said.get("faults", []), str(results[:3])])
+
+
+# Blocking: callers are threads, and what cancels is an exception from a signal, as Ctrl-C is.
+
+
+@contextmanager
+def cut_off(after_ms: float) -> Iterator[None]:
+    def cut(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, cut)
+    signal.setitimer(signal.ITIMER_REAL, after_ms / 1000)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def do_blocking(play: Play, client: Client) -> None:
+    match play.case["do"]:
+        case "admit":
+            client.admit(play.class_, **play.asks())
+        case "resume":
+            client.resume(play.key, **play.waits())
+        case "release":
+            client.release(play.key)
+            play.seen["outcome"] = "released"
+        case "redeem":
+            with Client(
+                play.stage.addresses(), play.stage.token("substrate"), pace=pace(play.case)
+            ) as substrate:
+                Gate(substrate, play.keys).redeem(play.begun["ticket"], play.o["instance"])
+            play.seen["body_ran"] = True
+        case "hold":
+            with client.hold(play.class_, **play.asks()) as lease:
+                play.seen["body_ran"] = True
+                lease.wait_over(play.o.get("hold_ms", 0) / 1000)
+                lease.check()
+                if play.o.get("body") == "throw":
+                    raise BodyError
+                if play.o.get("body") == "cancel":
+                    with cut_off(1):
+                        time.sleep(10)
+
+
+def play_blocking(play: Play, client: Client) -> dict[str, Any]:
+    try:
+        if after := play.o.get("cancel_after_ms"):
+            with cut_off(after):
+                do_blocking(play, client)
+        else:
+            do_blocking(play, client)
+    except (PlimsollError, BodyError, KeyboardInterrupt) as err:
+        return play.ended(err)
+    return play.ended(None)
+
+
+def blocking_one(stage: Stage, case: Any) -> Any:
+    addresses = stage.addresses(case["options"].get("addresses", 1))
+    with Client(addresses, stage.token(), pace=pace(case)) as client:
+        begun = stage.post("/begin", {"name": case["name"]})
+        plays = [Play(stage, case, begun) for _ in range(case["options"].get("callers", 1))]
+        if len(plays) == 1:
+            return verdict(stage, case, [play_blocking(plays[0], client)])
+        with ThreadPoolExecutor(len(plays)) as pool:
+            return verdict(stage, case, list(pool.map(lambda play: play_blocking(play, client), plays)))
+
+
+def cancels(case: Any) -> bool:
+    return "cancel_after_ms" in case["options"] or case["options"].get("body") == "cancel"
+
+
+# Python interrupts its main thread alone; a blocking call in another is not to be cancelled.
+BLOCKING = [case for case in CASES if not (cancels(case) and case["options"].get("callers", 1) > 1)]
+
+
+@pytest.fixture(scope="module")
+def blocking() -> dict[str, Any]:
+    """Play them all: a scenario is mostly waiting, so several stages share them."""
+    quiet = [case for case in BLOCKING if not cancels(case)]
+    said: dict[str, Any] = {}
+
+    def share(n: int) -> None:
+        with standing() as stage:
+            said.update({case["name"]: blocking_one(stage, case) for case in quiet[n::STAGES]})
+
+    with ThreadPoolExecutor(STAGES) as pool, standing() as stage:
+        shares = [pool.submit(share, n) for n in range(STAGES)]
+        said.update({case["name"]: blocking_one(stage, case) for case in BLOCKING if cancels(case)})
+        for one in shares:
+            one.result()
+    return said
+
+
+@pytest.mark.parametrize("case", BLOCKING, ids=named)
+def test_blocking(blocking: dict[str, Any], case: Any) -> None:
+    assert blocking[case["name"]] == "ok"
+
+
+# Asynchronous: callers are tasks, and what cancels is asyncio.
+
+
+async def do_async(play: Play, client: AsyncClient) -> None:
+    match play.case["do"]:
+        case "admit":
+            await client.admit(play.class_, **play.asks())
+        case "resume":
+            await client.resume(play.key, **play.waits())
+        case "release":
+            await client.release(play.key)
+            play.seen["outcome"] = "released"
+        case "redeem":
+            async with AsyncClient(
+                play.stage.addresses(), play.stage.token("substrate"), pace=pace(play.case)
+            ) as c:
+                await AsyncGate(c, play.keys).redeem(play.begun["ticket"], play.o["instance"])
+            play.seen["body_ran"] = True
+        case "hold":
+            async with client.hold(play.class_, **play.asks()):
+                play.seen["body_ran"] = True
+                await asyncio.sleep(play.o.get("hold_ms", 0) / 1000)
+                if play.o.get("body") == "throw":
+                    raise BodyError
+                if play.o.get("body") == "cancel":
+                    play.cancel()
+                    await asyncio.sleep(10)
+
+
+async def play_async(play: Play, client: AsyncClient) -> dict[str, Any]:
+    task = asyncio.create_task(do_async(play, client))
+    play.cancel = task.cancel
+    if after := play.o.get("cancel_after_ms"):
+        asyncio.get_running_loop().call_later(after / 1000, task.cancel)
+    try:
+        await task
+    except (PlimsollError, BodyError, asyncio.CancelledError) as err:
+        return play.ended(err)
+    return play.ended(None)
+
+
+async def async_one(stage: Stage, case: Any) -> Any:
+    addresses = stage.addresses(case["options"].get("addresses", 1))
+    async with AsyncClient(addresses, stage.token(), pace=pace(case)) as client:
+        begun = await asyncio.to_thread(stage.post, "/begin", {"name": case["name"]})
+        plays = [Play(stage, case, begun) for _ in range(case["options"].get("callers", 1))]
+        results = await asyncio.gather(*(play_async(play, client) for play in plays))
+        return await asyncio.to_thread(verdict, stage, case, results)
+
+
+@pytest.fixture(scope="module")
+def asynchronous() -> dict[str, Any]:
+    """Play them all, several at once."""
+    said: dict[str, Any] = {}
+
+    async def share(stage: Stage, n: int) -> None:
+        for case in CASES[n::STAGES]:
+            said[case["name"]] = await async_one(stage, case)
+
+    async def main(stages: list[Stage]) -> None:
+        await asyncio.gather(*(share(stage, n) for n, stage in enumerate(stages)))
+
+    with ExitStack() as stack:
+        asyncio.run(main([stack.enter_context(standing()) for _ in range(STAGES)]))
+    return said
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_async(asynchronous: dict[str, Any], case: Any) -> None:
+    assert asynchronous[case["name"]] == "ok"
