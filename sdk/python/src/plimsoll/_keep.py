@@ -5,7 +5,7 @@ from __future__ import annotations
 from ._calls import by_id
 from ._core import Core
 from ._effects import Program, Sleep
-from .backoff import MS, SECOND
+from .backoff import MS, SECOND, Backoff, Outcome
 from .errors import Internal, LeaseLost, NotNow, PlimsollError
 from .wire import Admission
 
@@ -30,6 +30,7 @@ class Keeper:
         beat = (a.heartbeat_ms or 0) * MS
         self._due = asked + (beat or _LOOK)
         self._end = asked + 3 * beat if beat else None
+        self._pacer = Backoff(self._core.pace.policy(_FOR_EVER), asked)  # of tries in a row
 
     def keep(self) -> Program[LeaseLost | None]:
         """Keep it until it is over; return how it was lost, or None where it ended as it should."""
@@ -55,8 +56,13 @@ class Keeper:
 
     def _later(self, err: PlimsollError) -> Program[bool]:
         """Wait for the next try after one that failed; False where the lease's time passes first."""
-        wait = max(min(self._left() // 3, _LOOK), _LEAST, err.refusal.retry_after_ms * MS)
-        yield Sleep(min(wait, self._left()))
+        around, wait = self._core.around, _LOOK
+        if self._end is not None:
+            soon, _ = self._pacer.next(around.now(), Outcome(), around.rand())
+            wait = min(
+                max(min(soon, self._left() // 3), _LEAST, err.refusal.retry_after_ms * MS), self._left()
+            )
+        yield Sleep(wait)
         self._due = self._now()
         if not (yield from self._core.token(err, self._now() + self._left())):
             yield Sleep(self._left())
