@@ -256,6 +256,7 @@ func (f *fleet) startReplica(ctx context.Context) (*control.Gateway, *config.Con
 	})
 	f.parts.Go(func() error { g.SweepUntil(ctx); return nil })
 	f.parts.Go(func() error { g.PulseUntil(ctx); return nil })
+	f.parts.Go(func() error { g.KeepUntil(ctx); return nil })
 	f.parts.Go(func() error { g.CompareUntil(ctx); return nil })
 	f.parts.Go(func() error { g.Follow(ctx, counting{dialer, &f.verdicts}); return nil })
 	return g, who, nil

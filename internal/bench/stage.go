@@ -227,6 +227,7 @@ func (s *stage) startReplica(ctx context.Context, parts *errgroup.Group, id stri
 	}
 	parts.Go(func() error { g.SweepUntil(ctx); return nil })
 	parts.Go(func() error { g.PulseUntil(ctx); return nil })
+	parts.Go(func() error { g.KeepUntil(ctx); return nil })
 	parts.Go(func() error { g.CompareUntil(ctx); return nil })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -250,6 +250,7 @@ func (r *rig) another() *control.Gateway {
 	g, err := control.New(o)
 	r.must(err)
 	r.must(g.Load(r.t.Context()))
+	go g.KeepUntil(r.hosts[0].ctx)
 	for _, h := range r.hosts {
 		ctx, cancel := context.WithCancel(h.ctx)
 		r.t.Cleanup(cancel)

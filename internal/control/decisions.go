@@ -168,56 +168,70 @@ func (s *story) add(d *Decision) {
 
 // tell adds to a decision what happened before it and since.
 func (s *story) tell(d *api.Decision) {
-	asked, first := int64(0), d.At
+	first := d.At
 	if d.FirstRefusedAt != nil {
 		first = *d.FirstRefusedAt
 	}
+	noes := int64(0)
 	for _, other := range s.decisions {
 		t := &other.Told
+		yes := t.Outcome == api.DecisionOutcomeAdmitted
 		switch {
-		case t.ID == d.ID:
-		case t.At.After(d.At):
-			d.Since = append(d.Since, api.DecisionEvent{
-				At: t.At, What: api.DecisionEventWhatAsked, DecisionID: t.ID, Outcome: t.Outcome, Code: t.Code, Detail: t.Detail,
-			})
-		case d.FirstRefusedAt != nil && !t.At.Before(first) && t.Outcome != api.DecisionOutcomeAdmitted:
-			asked++
+		case t.ID == d.ID && !yes, !yes && !t.At.After(d.At) && !t.At.Before(first):
+			noes++ // up to this one
+		case t.ID == d.ID, t.At.Before(d.At), !yes && !t.At.After(d.At):
+		default:
+			d.Since = append(d.Since, eventOf(t))
+		}
+		if yes && t.ID != d.ID && !t.At.Before(d.At) {
+			succeeded(d, t.At.Sub(first))
 		}
 	}
-	if d.Outcome != api.DecisionOutcomeAdmitted {
-		asked++
-	}
-	d.Attempts = max(d.Attempts, asked)
-	s.tellRow(d, first)
+	d.Attempts = max(d.Attempts, noes)
+	s.tellRow(d)
 	slices.SortStableFunc(d.Since, func(a, b api.DecisionEvent) int { return a.At.Compare(b.At) })
 }
 
-// tellRow adds what became of the key's admission.
-func (s *story) tellRow(d *api.Decision, first time.Time) {
+// succeeded notes after how long a request that was told no was admitted: by the first yes.
+func succeeded(d *api.Decision, after time.Duration) {
+	ms := after.Milliseconds()
+	if d.Outcome != api.DecisionOutcomeAdmitted && (d.ToSuccessMS == nil || ms < *d.ToSuccessMS) {
+		d.ToSuccessMS = &ms
+	}
+}
+
+func eventOf(t *api.Decision) api.DecisionEvent {
+	e := api.DecisionEvent{At: t.At, What: api.DecisionEventWhatAsked, DecisionID: t.ID, Outcome: t.Outcome, Code: t.Code, Detail: t.Detail}
+	if t.Outcome == api.DecisionOutcomeAdmitted {
+		e.What = api.DecisionEventWhatAdmitted
+		if t.Host != "" {
+			e.Detail = "on host " + t.Host
+		}
+	}
+	return e
+}
+
+// tellRow adds what became of the admission that the key stands for.
+func (s *story) tellRow(d *api.Decision) {
 	if !s.found {
 		return
 	}
 	event := func(at pool.Time, what api.DecisionEventWhat, detail string) {
-		if at != 0 && at.Wall().After(d.At) {
+		if at != 0 && !at.Wall().Before(d.At) {
 			d.Since = append(d.Since, api.DecisionEvent{At: at.Wall(), What: what, Detail: detail})
 		}
 	}
 	r := &s.row
-	event(r.AdmittedAt, api.DecisionEventWhatAdmitted, at(r))
 	event(r.RunningAt, api.DecisionEventWhatStarted, at(r))
 	if r.State.Ended() {
 		event(r.EndedAt, api.DecisionEventWhat(r.State), r.Reason)
-	}
-	if d.ToSuccessMS == nil && d.Outcome != api.DecisionOutcomeAdmitted && r.AdmittedAt.Wall().After(d.At) {
-		ms := r.AdmittedAt.Wall().Sub(first).Milliseconds()
-		d.ToSuccessMS = &ms
 	}
 }
 
 // at says where an admission is.
 func at(r *pool.Row) string {
 	if where := cmp.Or(r.Host, r.Audience); where != "" {
-		return "at " + where
+		return "on " + where
 	}
 	return ""
 }

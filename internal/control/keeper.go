@@ -21,7 +21,7 @@ type Decision struct {
 }
 
 // MostDecisions is how many are kept at most; where more are made within a day, the oldest go first.
-const MostDecisions = 200_000
+const MostDecisions = 100_000
 
 // ReadDecision reads one as a store keeps it, and what it rests on, "" for nothing.
 func ReadDecision(document, evidence []byte) (*Decision, error) {
@@ -131,7 +131,7 @@ func (k *keeper) of(consumer, key string) (out []*Decision) {
 
 // KeepUntil writes decisions into the store until ctx ends, and then what is left of them. They
 // are behind their answers by a tenth of a second, and share transactions, so that no admission
-// waits for them; where there are more than can be written so, the later ones are dropped.
+// waits for them; where there are more than can be written so, the later ones are dropped. Call it once.
 func (g *Gateway) KeepUntil(ctx context.Context) {
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
