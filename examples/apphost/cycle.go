@@ -140,7 +140,7 @@ const askFor = 10 * time.Minute
 
 func (a *app) waiting() client.Options {
 	return client.Options{
-		Wait: askFor,
+		Wait: askFor, KeepPlace: true, // by its key the next life of this program goes on with it
 		Progress: func(w api.Waiting) {
 			p := Place{Position: w.Position, For: string(w.WaitingFor), Pool: w.Pool, Cap: w.Cap}
 			if w.PoolBusy != nil {

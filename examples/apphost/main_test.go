@@ -168,7 +168,7 @@ func newStage(t *testing.T, idle time.Duration, more ...string) *stage {
 	server := strings.Join(append([]string{fmt.Sprintf("http://127.0.0.1:%d", gatePort)}, more...), ",")
 	s.apps = process{t: t, ready: "apphost serves", argv: []string{
 		os.Args[0], "--up", s.path("up"), "--server", server, "--apps", s.path("apps.json"), "--dir", s.path("a"), "--listen", fmt.Sprintf("127.0.0.1:%d", s.port),
-		"--idle", idle.String(), "--patience", "2s", "--hold", "15s", "--page-after", "300ms", "--start-within", "5s",
+		"--idle", idle.String(), "--patience", "2s", "--hold", "15s", "--page-after", "300ms", "--start-within", "15s",
 	}}
 	t.Cleanup(s.end)
 	s.gate.start()
