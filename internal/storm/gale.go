@@ -2,6 +2,7 @@ package storm
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -88,22 +89,28 @@ func (g *gale) come(ctx context.Context, a arrival) {
 		return
 	}
 	v.begins()
-	q := api.AdmissionRequest{Key: client.NewKey(), Class: g.at.class(g.mode), Mode: api.WaitMode(g.mode)}
-	got, err := c.Admit(ctx, q, client.Options{Wait: g.o.Deadline})
-	if err != nil {
-		v.leaves(ctx, err)
-		undo(ctx, func(ctx context.Context) { _, _ = c.Release(ctx, q.Key) })
-		return
-	}
-	v.admitted()
-	answered()
-	sleep(ctx, a.life, g.calm)
-	undo(ctx, func(ctx context.Context) {
-		if _, err := c.ReleaseAdmission(ctx, got); err != nil {
-			v.fails(err)
-		}
+	q := api.AdmissionRequest{Class: g.at.class(g.mode), Mode: api.WaitMode(g.mode)}
+	held := false
+	err = c.Hold(ctx, q, client.Options{Wait: g.o.Deadline, GiveUpPlace: true}, func(ctx context.Context, _ *client.Lease) error {
+		held = true
+		v.admitted()
+		answered()
+		sleep(ctx, a.life, g.calm)
+		return nil
 	})
-	g.released()
+	if held {
+		g.released()
+	} else {
+		v.leaves()
+	}
+	if err = errors.Join(err, c.Close()); ctx.Err() == nil && failed(err) {
+		v.fails(err)
+	}
+}
+
+// failed says that an end is neither a yes nor a not now.
+func failed(err error) bool {
+	return err != nil && (!client.NotNow(err) || errors.As(err, new(*client.NotGivenBack)))
 }
 
 // answered notes that one more caller has its answer for good.
@@ -132,15 +139,6 @@ func (g *gale) note() {
 	}
 	g.since = now
 }
-
-// undo gives back what was got, whatever ended the wait.
-func undo(ctx context.Context, do func(context.Context)) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoWithin)
-	defer cancel()
-	do(ctx)
-}
-
-const undoWithin = 5 * time.Second
 
 // sleep is false where ctx ended first. It ends early with calm.
 func sleep(ctx context.Context, d time.Duration, calm <-chan struct{}) bool {

@@ -75,7 +75,7 @@ type RealRun struct {
 	MostOpen    int     `json:"most_connections"`      // at once
 	PostP50     float64 `json:"post_p50_ms"`           // of a create, as its client sees it
 	PostP99     float64 `json:"post_p99_ms"`
-	Errors      int     `json:"errors"` // ends of a wait that are neither a yes nor a not now
+	Errors      int     `json:"errors"` // ends that are neither a not now nor the end of what was held
 	FirstError  string  `json:"first_error,omitempty"`
 }
 
@@ -153,8 +153,8 @@ func (o *RealOptions) assumed() []string {
 		fmt.Sprintf("Before the storm callers come for %.0f s at %.0f %% of what a full pool frees; after it nobody comes.", o.Before.Seconds(), 100*ordinary),
 		"Gaps before the storm and lives are exponential; the clients of the storm come at moments drawn evenly from it.",
 		"Each caller has a client, connections and a key of its own, as if it were a process: package client as it is.",
-		"A sandbox is held by its caller for its life and then given back; nothing is booted. When nobody waits any more all of them are given back.",
-		"A call is a request for admission, a long poll too, at the client's connection; giving back is none.",
+		"A sandbox is held by its caller for its life, with heartbeats, and then given back; nothing is booted. When nobody waits any more all of them are given back.",
+		"A call is a request for admission, a long poll too, at the client's connection; heartbeats and giving back are none.",
 		"Played is the same callers with the same lives by plimsoll sim storm, in virtual time.",
 	}
 }

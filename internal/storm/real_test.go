@@ -123,7 +123,7 @@ func TestMistakesOfTheRealStorm(t *testing.T) {
 		"--storm 0s":                   "--storm 0s",
 		"--deadline 2h":                "--deadline 2h0m0s",
 		"--before -1s":                 "--before -1s",
-		"--clients 10":                 "would live for 1h0m0s",
+		"--clients 9":                  "would live for 1h6m40s",
 		"--clients 20000 --cap 1":      "would live for 9ms",
 		"--mode sometimes":             "--mode sometimes: write queue",
 		"--class a":                    "--class: only with --address",

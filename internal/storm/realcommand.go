@@ -88,7 +88,7 @@ func modes(word string) ([]pool.Mode, error) {
 const (
 	mostClients  = 20_000
 	longestReal  = time.Hour
-	longestLife  = time.Minute // far within what a slot lives without a heartbeat
+	longestLife  = longestReal
 	shortestLife = 100 * time.Millisecond
 )
 

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/plimsoll-project/plimsoll/client"
 )
 
 // visitor is what one caller of a gale did and was told; the gale's lock guards it.
@@ -84,10 +82,7 @@ func (v *visitor) admitted() {
 }
 
 // leaves is a caller that got nothing.
-func (v *visitor) leaves(ctx context.Context, err error) {
-	if !client.NotNow(err) && ctx.Err() == nil {
-		v.fails(err)
-	}
+func (v *visitor) leaves() {
 	g := v.gale
 	g.mu.Lock()
 	defer g.mu.Unlock()
