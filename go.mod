@@ -2,6 +2,9 @@ module github.com/plimsoll-project/plimsoll
 
 go 1.26.0
 
+// Whoever tries the TypeScript there has what npm fetched beside it.
+ignore node_modules
+
 require (
 	connectrpc.com/connect v1.21.1
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
