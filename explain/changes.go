@@ -19,7 +19,7 @@ func changes(f *Facts) []Change {
 	case api.HostDraining:
 		return append(busyHosts(f), addHost(f), cordoned(f))
 	case api.NoHealthyAgents:
-		return append(silentHosts(f), waitFor(f, "a host is heard again"), queueUp(f))
+		return append([]Change{waitFor(f, "a host is heard again"), queueUp(f)}, silentHosts(f)...)
 	case api.PoolFull, api.QueueFull, api.WaitingCapacity, api.QueueTimeout, api.TenantOverQuota:
 		return turn(f)
 	case api.HostSilent:
@@ -32,6 +32,8 @@ func changes(f *Facts) []Change {
 		return unavailable(f)
 	case api.Infeasible:
 		return infeasible(f)
+	case api.NotFound:
+		return []Change{{Kind: Request, Who: Caller, Target: "key", Why: "post the key again: it was released while this call was under way"}}
 	case api.KeyConflict:
 		return []Change{otherKey(f, "another key is another admission; the same contents under this key are the one that there is")}
 	}
@@ -53,7 +55,7 @@ func busyHosts(f *Facts) []Change {
 func turn(f *Facts) []Change {
 	switch {
 	case f.Code == api.QueueTimeout:
-		again := Change{Kind: Request, Who: Caller, Target: "key", Why: "post the key again: it takes a new place, and waits as long again"}
+		again := Change{Kind: QueueUp, Who: Caller, Target: "key", Why: "post the key again: it takes a new place, and waits as long again"}
 		return append([]Change{again}, limits(f)...)
 	case f.lacks() == forHost:
 		return room(f)
@@ -85,8 +87,8 @@ func about(d time.Duration) string {
 }
 
 func queueUp(f *Facts) Change {
-	if f.ByHost || f.Request.Mode == api.WaitModeQueue {
-		return Change{}
+	if f.ByHost || f.Request.Mode == api.WaitModeQueue || f.Hosts == 0 && !f.Pool.WithoutHosts {
+		return Change{} // there is no line, it stands in it, or it is never let into one
 	}
 	return Change{Kind: QueueUp, Who: Caller, Target: "mode", Patch: patch("mode", "queue"), Why: "with a place in the line it is admitted when it is its turn, and passed by nobody behind it"}
 }
@@ -136,14 +138,17 @@ func silentHosts(f *Facts) []Change {
 			Why: fmt.Sprintf("the agent of %s is not heard (%s in all); start it there again, with its own file", ids[0], plural(len(ids), "host")),
 		}}
 	}
-	if f.Hosts == 0 && f.Code == api.NoHealthyAgents {
+	if f.Hosts == 0 {
 		return []Change{addHost(f)}
 	}
 	return nil
 }
 
-// addHost is for a fleet that is too small for it now.
+// addHost is for a fleet that is too small for it now. It is of no use to who demands one host.
 func addHost(f *Facts) Change {
+	if f.pinned() != "" {
+		return Change{}
+	}
 	need := f.Ask.ReserveOn(0).CeilMiB()
 	return Change{
 		Kind: AddHost, Who: Operator, Target: "fleet", To: need, Command: "plimsoll host token create",
@@ -151,18 +156,21 @@ func addHost(f *Facts) Change {
 	}
 }
 
-// silence is for a key that rests on a host that is not heard.
+// silence is for a request that rests on a host that is not heard: its key is there already, or it
+// demands that host.
 func silence(f *Facts) []Change {
-	if f.Host == "" {
+	id := firstWord(f.Host, f.pinned())
+	if id == "" {
 		return []Change{waitFor(f, "the host is heard again")}
 	}
 	out := []Change{
-		waitFor(f, "host "+f.Host+" is heard again, or what it promised has lapsed"),
-		{Kind: AddHost, Who: Operator, Target: f.Host, Command: "plimsoll agent --config FILE", Why: "start the agent of " + f.Host + " again, with its own file"},
+		elsewhere(f),
+		waitFor(f, "host "+id+" is heard again, or what it promised has lapsed"),
+		{Kind: AddHost, Who: Operator, Target: id, Command: "plimsoll agent --config FILE", Why: "start the agent of " + id + " again, with its own file"},
 	}
-	if f.Ask.Stateful {
+	if f.Host != "" && f.Ask.Stateful {
 		out = append(out, Change{
-			Kind: HostDeed, Who: Operator, Target: f.Host, Command: "plimsoll host bury " + f.Host + " --reason " + quoted("nothing runs there any more"),
+			Kind: HostDeed, Who: Operator, Target: id, Command: "plimsoll host bury " + id + " --reason " + quoted("nothing runs there any more"),
 			Why: "only once its machine is surely off: the key is then placed anew, and two of one stateful key must never run",
 		})
 	}

@@ -74,6 +74,9 @@ func Of(f *Facts) Explanation {
 			e.Changes = append(e.Changes, c)
 		}
 	}
+	if len(e.Changes) == 0 { // too little is known
+		e.Changes = []Change{remedy(f)}
+	}
 	return e
 }
 

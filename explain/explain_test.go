@@ -111,7 +111,7 @@ func TestSmallerFits(t *testing.T) {
 // full is a pool of four slots that are taken, with one waiter ahead.
 func full() explain.Facts {
 	return explain.Facts{
-		Code: api.PoolFull, Detail: "pool ci has 4 of 4 slots taken, 1 waiting", Tenant: "acme", RetryAfter: 41_300 * time.Millisecond,
+		Code: api.PoolFull, Detail: "pool ci has 4 of 4 slots taken, 1 waiting", Tenant: "acme", Hosts: 1, RetryAfter: 41_300 * time.Millisecond,
 		Request: api.AdmissionRequest{Key: "k", Class: "small"},
 		Pool: explain.Pool{Name: "ci", Configured: 4, Standing: pool.Standing{
 			Cap: 4, Busy: 4, InLine: 1, Position: 2, QuotaLimit: pool.Unlimited, Short: 2,

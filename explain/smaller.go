@@ -67,7 +67,7 @@ func mostThatFits(f *Facts, m gate.Mode, has gate.Bytes) int64 {
 
 // infeasible is for what no host of the fleet could hold, were it empty.
 func infeasible(f *Facts) []Change {
-	if id := f.pinned(); id != "" && f.Hosts == 0 {
+	if id := f.pinned(); id != "" && len(f.Near) == 0 {
 		return []Change{{Kind: Elsewhere, Who: Caller, Target: "host", Patch: patch("host", nil), Why: "no host " + id + " is registered; without it any host may take it"}}
 	}
 	return []Change{smaller(f), unlabeled(f), elsewhere(f), addHost(f)}

@@ -46,6 +46,7 @@ func (g *Gateway) decide(r *api.Refusal, who *config.Consumer, a *about) {
 	if a.facts == nil {
 		a.facts = g.bareFacts(r, who)
 	}
+	a.facts.RetryAfter = r.RetryAfter
 	t.Class, t.Pool = cmp.Or(a.class, a.facts.Request.Class), cmp.Or(a.pool, a.facts.Pool.Name)
 	if a.row != nil && a.row.State != "" && a.row.Consumer == t.Consumer { // else it left nothing behind
 		t.AdmissionID, t.Epoch, t.Host = a.row.ID, a.row.Epoch, a.row.Host

@@ -23,7 +23,7 @@ func (c call) facts(a *admission.Answer, r *api.Refusal) *explain.Facts {
 	f.State, f.Host = a.Row.State, a.Row.Host
 	f.WaitingFor = string(a.Row.WaitingFor)
 	if len(a.Tally[string(host.LacksLabel)]) > 0 && len(f.Request.Labels) > 0 {
-		f.UnlabeledFits = c.fitsUnlabeled()
+		f.UnlabeledFits = g.fitsUnlabeled(&c.claim, c.pin.Require)
 	}
 	if r.Figures.ElsewhereFits != nil {
 		f.ElsewhereFits = *r.Figures.ElsewhereFits
@@ -46,20 +46,23 @@ func (g *Gateway) bareFacts(r *api.Refusal, who *config.Consumer) *explain.Facts
 		}
 	} else if fleet := g.Fleet(); fleet != nil {
 		for i := range fleet.Consumers {
-			f.Known = append(f.Known, fleet.Consumers[i].Name)
+			if c := &fleet.Consumers[i]; c.Has(config.RoleConsumer) { // whoever sent this wanted to ask
+				f.Known = append(f.Known, c.Name)
+			}
 		}
 	}
 	return f
 }
 
-// fitsUnlabeled says whether some host has room once the request itself demands no label.
-func (c call) fitsUnlabeled() bool {
-	g, plain := c.gateway, c.claim
-	plain.Contents.Labels = ""
-	ask := g.askOf(pool.Row{Contents: plain.Contents})
+// fitsUnlabeled says whether some host, or the one that is required, has room once the request itself
+// demands no label.
+func (g *Gateway) fitsUnlabeled(c *pool.Claim, require string) bool {
+	plain := c.Contents
+	plain.Labels = ""
+	ask := g.askOf(pool.Row{Contents: plain})
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_, ok := g.table.Pick(g.Now(), &ask, &table.PickOptions{Require: c.pin.Require})
+	_, ok := g.table.Pick(g.Now(), &ask, &table.PickOptions{Require: require})
 	return ok
 }
 
@@ -173,6 +176,9 @@ func (g *Gateway) misasked(r *api.Refusal, who *config.Consumer, q *api.Admissio
 func (g *Gateway) impossible(r *api.Refusal, who *config.Consumer, q *api.AdmissionRequest, d *driving) (*explain.Facts, *Evidence) {
 	f := g.misasked(r, who, q)
 	f.Tenant, f.Ask, f.Hosts = d.req.Claim.Contents.Tenant, d.req.Ask, g.hostsFor(d.pin.Require != "")
+	if len(q.Labels) > 0 {
+		f.UnlabeledFits = g.fitsUnlabeled(&d.req.Claim, d.pin.Require)
+	}
 	near := g.near(d.req.Claim.Contents.Kind(), &d.req.Ask, &d.pin, g.Now())
 	return f, &Evidence{Near: near}
 }
