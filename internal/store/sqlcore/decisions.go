@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/plimsoll-project/plimsoll/internal/control"
 	"github.com/plimsoll-project/plimsoll/pool"
@@ -20,17 +21,19 @@ func (s *Store) Decide(ctx context.Context, decisions []*control.Decision, most 
 	if err != nil {
 		return 0, err
 	}
+	var bounded atomic.Int64 // a transaction outlives a caller whose patience is over
 	err = s.queue.submit(ctx, &op{alone: true, exec: func(ctx context.Context, l *loader) error {
 		if err := l.putDecisions(ctx, told, seen); err != nil {
 			return err
 		}
-		early, err = l.tx.Exec(ctx, l.store.sql["decisions_bound"], most)
+		n, err := l.tx.Exec(ctx, l.store.sql["decisions_bound"], most)
+		bounded.Store(n)
 		return err
 	}})
 	if err != nil {
 		return 0, err
 	}
-	return early, nil
+	return bounded.Load(), nil
 }
 
 // encodedDecisions are their rows, and what they rest on, each once.
