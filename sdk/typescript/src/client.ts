@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import { Backoff, type Policy, toMs, toNs } from "./backoff.js";
 import { type Clock, passOn, realClock, sleep } from "./clock.js";
 import {

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import { type Clock, passOn, sleep } from "./clock.js";
 import { LeaseLost, NotReleased, PlimsollError, words } from "./errors.js";
 import type { Admission, AdmissionState } from "./wire.js";

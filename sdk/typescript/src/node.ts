@@ -1,5 +1,12 @@
-import process from "node:process";
 import type { Client } from "./client.js";
+
+/** What is used of Node's process, so that these types need no others. */
+interface NodeProcess {
+  readonly pid: number;
+  kill(pid: number, signal: EndingSignal): void;
+  on(event: EndingSignal | "beforeExit", then: (signal: EndingSignal) => void): void;
+  off(event: EndingSignal | "beforeExit", then: (signal: EndingSignal) => void): void;
+}
 
 /** The signals by which a process is asked to end. */
 export type EndingSignal = "SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGTERM";
@@ -23,6 +30,7 @@ export interface ReleaseOnExitOptions {
  * @returns what takes this back.
  */
 export function releaseOnExit(client: Client, options: ReleaseOnExitOptions = {}): () => void {
+  const { process } = globalThis as unknown as { readonly process: NodeProcess };
   const signals = options.signals ?? (["SIGINT", "SIGTERM"] as const);
   const end = (signal: EndingSignal): void => {
     takeBack();
