@@ -205,7 +205,7 @@ func (g *Gateway) askRecorder(ctx context.Context, who *config.Consumer, id stri
 		row = pool.Row{}
 	}
 	found := row.ID != "" && (row.Consumer == who.Name || who.Has(config.RoleOperator))
-	return g.found(who, row, found, nil, "no admission has the id "+id)
+	return g.found(who, &about{}, row, found, nil, "no admission has the id "+id)
 }
 
 var errNoLink = errors.New("its agent is not connected")

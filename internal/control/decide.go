@@ -27,6 +27,10 @@ type about struct {
 	held                     hint.Receipt // that the caller brought
 }
 
+func aboutRow(r *pool.Row) *about {
+	return &about{class: r.Class, pool: r.Pool, key: r.Key, tenant: r.Tenant, row: r}
+}
+
 // decide notes a no.
 func (g *Gateway) decide(r *api.Refusal, who *config.Consumer, a *about) {
 	now := g.storeNow()

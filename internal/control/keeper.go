@@ -51,6 +51,7 @@ const (
 	keptATick  = 4    // such transactions
 	keepEvery  = 100 * time.Millisecond
 	keepWithin = 5 * time.Second
+	restWithin = time.Second
 )
 
 // keeper holds decisions until they are written, behind the answers. It may be used from any
@@ -138,10 +139,7 @@ func (g *Gateway) KeepUntil(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepWithin)
-			defer cancel()
-			for g.keepSome(last) {
-			}
+			g.keepRest(ctx)
 			return
 		case <-tick.C:
 		}
@@ -150,6 +148,18 @@ func (g *Gateway) KeepUntil(ctx context.Context) {
 				break
 			}
 		}
+	}
+}
+
+// keepRest writes what is left when this replica stops.
+func (g *Gateway) keepRest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restWithin)
+	defer cancel()
+	for g.keepSome(ctx) {
+	}
+	if lost := len(g.keeper.oldest(mostUnkept)); lost > 0 {
+		g.Metrics.DecisionsDropped.Add(float64(lost))
+		g.Log.Warn("decisions were not written before this replica stopped, so that nobody can have them explained", "decisions", lost)
 	}
 }
 

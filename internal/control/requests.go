@@ -229,7 +229,7 @@ func (g *Gateway) Attempt(ctx context.Context, who *config.Consumer, key string,
 		}
 		if g.stopped() {
 			g.hangUp(ctx, row.ID)
-			return Outcome{}, g.refused(api.Refuse(api.Unavailable, "this replica is stopping; the place is kept, attempt at another address"), who, row.Class, row.Pool)
+			return Outcome{}, g.refusedFor(api.Refuse(api.Unavailable, "this replica is stopping; the place is kept, attempt at another address"), who, aboutRow(&row))
 		}
 	}
 }
@@ -344,7 +344,7 @@ func (g *Gateway) find(ctx context.Context, who *config.Consumer, key string) (p
 			return row, nil
 		}
 	}
-	return g.found(who, row, found, err, "no admission of consumer "+who.Name+" has the key "+key)
+	return g.found(who, &about{key: key}, row, found, err, "no admission of consumer "+who.Name+" has the key "+key)
 }
 
 // unread says in the log that the store was not read. A caller that hung up is no fault of it.
@@ -356,13 +356,13 @@ func (g *Gateway) unread(err error) {
 	g.Log.Log(context.Background(), level, "store not read", "err", err)
 }
 
-func (g *Gateway) found(who *config.Consumer, row pool.Row, found bool, err error, missing string) (pool.Row, error) {
+func (g *Gateway) found(who *config.Consumer, a *about, row pool.Row, found bool, err error, missing string) (pool.Row, error) {
 	switch {
 	case err != nil:
 		g.unread(err)
-		return row, g.Refused(api.Refuse(api.Unavailable, "the store could not be read"), who)
+		return row, g.refusedFor(api.Refuse(api.Unavailable, "the store could not be read"), who, a)
 	case !found:
-		return row, g.Refused(api.Refuse(api.NotFound, "%s", missing), who)
+		return row, g.refusedFor(api.Refuse(api.NotFound, "%s", missing), who, a)
 	}
 	return row, nil
 }
@@ -385,7 +385,7 @@ func (g *Gateway) byID(ctx context.Context, who *config.Consumer, id string) (po
 	if found && row.Consumer != who.Name && !who.Has(config.RoleOperator) {
 		found = false
 	}
-	return g.found(who, row, found, err, "no admission has the id "+id)
+	return g.found(who, &about{}, row, found, err, "no admission has the id "+id)
 }
 
 // Release gives an admission back; with an epoch, zero for none, only that one, and nothing that its key
@@ -412,7 +412,7 @@ func (g *Gateway) release(ctx context.Context, who *config.Consumer, row pool.Ro
 		return Outcome{}, api.Refuse(api.InvalidRequest, "epoch: %d is below 1", epoch)
 	}
 	if epoch != 0 && (epoch != row.Epoch || row.State == pool.Waiting || row.State == pool.Placing) {
-		return Outcome{}, g.Refused(api.Refuse(api.NotFound, "admission %s is over at epoch %d; its key was asked for anew since", row.ID, epoch), who)
+		return Outcome{}, g.refusedFor(api.Refuse(api.NotFound, "admission %s is over at epoch %d; its key was asked for anew since", row.ID, epoch), who, aboutRow(&row))
 	}
 	_, _, c := g.again(who, row)
 	answer := g.depart(ctx, row)

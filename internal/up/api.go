@@ -19,14 +19,15 @@ type front struct {
 	mu      sync.Mutex // guards what follows
 	handler http.Handler
 	stop    func() // answers what is held
+	rest    func() // writes what is left to write once all is answered
 	closed  bool
 }
 
 // open lets the replica answer from now on.
-func (f *front) open(h http.Handler, stop func()) {
+func (f *front) open(h http.Handler, stop, rest func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.handler, f.stop = h, stop
+	f.handler, f.stop, f.rest = h, stop, rest
 	if f.closed {
 		stop()
 	}
@@ -39,6 +40,16 @@ func (f *front) close() {
 	f.closed = true
 	if f.stop != nil {
 		f.stop()
+	}
+}
+
+// finish returns when what was answered is written.
+func (f *front) finish() {
+	f.mu.Lock()
+	rest := f.rest
+	f.mu.Unlock()
+	if rest != nil {
+		rest()
 	}
 }
 

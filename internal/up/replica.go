@@ -97,10 +97,15 @@ func (u *Up) startReplica(ctx, late context.Context, parts *errgroup.Group) {
 	}
 	parts.Go(func() error { u.gateway.SweepUntil(late); return nil })
 	parts.Go(func() error { u.gateway.PulseUntil(late); return nil })
-	parts.Go(func() error { u.gateway.KeepUntil(late); return nil })
 	parts.Go(func() error { u.gateway.CompareUntil(late); return nil })
 	parts.Go(func() error { u.gateway.LearnUntil(late); return nil })
 	parts.Go(func() error { u.gateway.Follow(late, u.dialer); return nil })
 	parts.Go(func() error { u.attestUntil(ctx); return nil })
-	u.front.open((&web.Server{Gateway: u.gateway, Metrics: u.metrics, Log: u.Log}).Handler(), u.gateway.Stop)
+	answering, allAnswered := context.WithCancel(late)
+	kept := make(chan struct{})
+	parts.Go(func() error { defer close(kept); u.gateway.KeepUntil(answering); return nil })
+	u.front.open((&web.Server{Gateway: u.gateway, Metrics: u.metrics, Log: u.Log}).Handler(), u.gateway.Stop, func() {
+		allAnswered()
+		<-kept
+	})
 }

@@ -95,6 +95,7 @@ func (u *Up) bringUp(ctx, late context.Context, end func(), parts *errgroup.Grou
 	parts.Go(func() error {
 		defer end()
 		err := u.serveAPI(ctx)
+		u.front.finish()
 		u.takeLeave(ctx)
 		return err
 	})

@@ -243,6 +243,15 @@ func TestStopAndStartAgain(t *testing.T) {
 	if _, err := c.Release(ctx, "a"); err != nil {
 		t.Error(err)
 	}
+	var told struct {
+		DecisionID string `json:"decision_id"`
+	}
+	if err := json.Unmarshal(body, &told); err != nil {
+		t.Error(err)
+	}
+	if d, err := c.Decision(ctx, told.DecisionID); err != nil || d.Key != "b" {
+		t.Errorf("what the waiter was told as it stopped: %+v %v", d, err)
+	}
 	if b, err := c.Resume(ctx, "b", client.Options{Wait: 10 * time.Second}); err != nil || b.Ticket == "" {
 		t.Errorf("%+v %v", b, err)
 	}

@@ -20,3 +20,4 @@ CREATE TABLE decision_evidence (
     at       integer NOT NULL,             -- when the last decision that rests on it was written
     document text    NOT NULL              -- JSON
 );
+CREATE INDEX decision_evidence_at ON decision_evidence (at);
