@@ -244,3 +244,28 @@ func TestStrangersDecisions(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusalsShareWhatTheySaw refuses a crowd for which one sweep is made: they rest on the same.
+func TestRefusalsShareWhatTheySaw(t *testing.T) {
+	bubble(t, twoHosts(4096), func(r *rig) {
+		for i := range 6 {
+			r.admit(fmt.Sprint("full", i), "large")
+		}
+		if words := r.crowd(20, "large"); words["no_capacity"] != 20 {
+			t.Fatal(words)
+		}
+		time.Sleep(time.Second)
+		seen := map[string]int{}
+		for i := range 20 {
+			all, err := r.memory.Decisions(t.Context(), "alice", fmt.Sprint("k", i), 10)
+			if err != nil || len(all) != 1 || all[0].Evidence == nil || len(all[0].Evidence.Near) != 2 {
+				t.Fatalf("k%d: %+v %v", i, all, err)
+			}
+			seen[fmt.Sprintf("%+v", *all[0].Evidence)]++
+		}
+		if len(seen) != 1 {
+			t.Errorf("20 refusals at once rest on %d: %v", len(seen), seen)
+		}
+		r.letGo()
+	})
+}

@@ -107,8 +107,8 @@ func (m *Memory) keepYes(before pool.Row, after *pool.Row) error {
 	return m.minute(control.YesOf(&before))
 }
 
-// decided is a decision of a key, and what it rests on.
-func decided(id, consumer, key string, seen *control.Evidence) *control.Decision {
+// Decided is a decision of a key, and what it rests on.
+func Decided(id, consumer, key string, seen *control.Evidence) *control.Decision {
 	return &control.Decision{
 		Told: api.Decision{
 			ID: id, At: time.Unix(1_800_000_000, 0).UTC(), Replica: "r1", Consumer: consumer, Key: key,
@@ -118,8 +118,8 @@ func decided(id, consumer, key string, seen *control.Evidence) *control.Decision
 	}
 }
 
-// sees is what there was to see of a host.
-func sees(host string) *control.Evidence {
+// Sees is what there was to see of a host.
+func Sees(host string) *control.Evidence {
 	return &control.Evidence{
 		Excluded: []explain.Exclusion{{Reason: "no_room", Count: 1, Hosts: []string{host}}},
 		Near:     []table.Room{{Host: host, Why: table.NoRoom, Admittable: 812 * gate.MiB, Need: gate.GiB}},
@@ -129,11 +129,11 @@ func sees(host string) *control.Evidence {
 // decide keeps some decisions, a few of them twice.
 func (p *pair) decide(t *rapid.T) {
 	var all []*control.Decision
-	shared := sees(rapid.SampledFrom(hosts).Draw(t, "host"))
+	shared := Sees(rapid.SampledFrom(hosts).Draw(t, "host"))
 	for range rapid.IntRange(1, 4).Draw(t, "decisions") {
 		p.ids++
 		id := p.ids - rapid.SampledFrom([]int{0, 0, 0, 0, 3}).Draw(t, "told before")
-		d := decided(fmt.Sprintf("dec-%d", id), rapid.SampledFrom([]string{"c1", "c2"}).Draw(t, "consumer"), rapid.SampledFrom([]string{"k1", "k2", ""}).Draw(t, "key"), shared)
+		d := Decided(fmt.Sprintf("dec-%d", id), rapid.SampledFrom([]string{"c1", "c2"}).Draw(t, "consumer"), rapid.SampledFrom([]string{"k1", "k2", ""}).Draw(t, "key"), shared)
 		if rapid.Bool().Draw(t, "nothing seen") {
 			d.Evidence = nil
 		}
@@ -171,7 +171,7 @@ func testDecisions(t *testing.T, o Opened) {
 	Configure(t, s, OnePool(pool.Unlimited, 9))
 	crowd(8, func(i int) {
 		for j := range 5 {
-			some := []*control.Decision{decided(fmt.Sprint("a", i/2, "-", j), "c", "k", sees("h1")), decided(fmt.Sprint("b", i/2, "-", j), "c", "k", sees("h2"))}
+			some := []*control.Decision{Decided(fmt.Sprint("a", i/2, "-", j), "c", "k", Sees("h1")), Decided(fmt.Sprint("b", i/2, "-", j), "c", "k", Sees("h2"))}
 			if _, err := all[i%len(all)].Decide(t.Context(), some, 1000); err != nil {
 				t.Error(err)
 			}
@@ -187,7 +187,7 @@ func testDecisions(t *testing.T, o Opened) {
 	if got := told("k"); len(got) != 40 || got[0].Evidence == nil || len(got[0].Evidence.Near) != 1 {
 		t.Fatalf("told twice, kept once each: %d", len(got))
 	}
-	early, err := s.Decide(t.Context(), []*control.Decision{decided("last", "c", "k", nil)}, 10)
+	early, err := s.Decide(t.Context(), []*control.Decision{Decided("last", "c", "k", nil)}, 10)
 	if got := told("k"); err != nil || early < 31 || len(got) > 10 || got[0].Told.ID != "last" || got[0].Evidence != nil {
 		t.Errorf("%d forgotten of 41, %d left of at most 10: %v", early, len(got), err)
 	}
