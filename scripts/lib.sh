@@ -30,6 +30,23 @@ postgres_bin() {
 	return 1
 }
 
+# python_bin prints a Python that is new enough for the SDK and can make environments.
+python_bin() {
+	local one
+	for one in python3 /usr/bin/python3 python3.14 python3.13 python3.12 python3.11; do
+		if "$one" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+			echo "$one"
+			return 0
+		fi
+	done
+	return 1
+}
+
+# cache_dir is where what is fetched for tests and checks is kept.
+cache_dir() {
+	echo "${XDG_CACHE_HOME:-${HOME:?set HOME or XDG_CACHE_HOME}/.cache}/plimsoll"
+}
+
 # kernel_dir is where the kernel of test machines lies unpacked. internal/microvm looks there, too.
 kernel_dir() {
 	echo "${PLIMSOLL_TEST_KERNEL:-${XDG_CACHE_HOME:-${HOME:?set HOME, or PLIMSOLL_TEST_KERNEL}/.cache}/plimsoll/kernel}"

@@ -263,7 +263,9 @@ func (j *judge) settled(ctx context.Context) error {
 		return nil
 	}
 	for _, e := range j.scene.of.Events { // what happens by the clock must have happened
-		time.Sleep(time.Until(j.scene.began.Add(time.Duration(e.AfterMS) * time.Millisecond)))
+		if len(j.log) > 0 {
+			time.Sleep(time.Until(j.scene.began.Add(j.log[0].began + e.in())))
+		}
 	}
 	deadline := time.Now().Add(3 * time.Second)
 	for {

@@ -70,7 +70,7 @@ func (f *Fault) reply() reply {
 }
 
 // Event is something that happens meanwhile: when so many requests have come, or so many were
-// answered, or so many milliseconds have passed.
+// answered, or so many milliseconds have passed since the first one came.
 type Event struct {
 	AfterRequests int    `json:"after_requests"`
 	AfterAnswers  int    `json:"after_answers"`
@@ -79,6 +79,9 @@ type Event struct {
 	End           bool   `json:"end"`  // an operator ends what the caller holds
 	At            string `json:"at"`   // which requests count; empty: any
 }
+
+// in is after how long it happens, once it is due.
+func (e Event) in() time.Duration { return time.Duration(e.AfterMS) * time.Millisecond }
 
 // Options are what a runner sets of its SDK, or asks for.
 type Options struct {

@@ -89,7 +89,7 @@ func (s *scene) fire(at string, count func(*Event) *int) {
 	for _, e := range s.due {
 		if n := count(&e); *n > 0 && (e.At == "" || e.At == at) {
 			if *n--; *n == 0 {
-				s.happen(e, 0)
+				s.happen(e)
 				continue
 			}
 		}
@@ -98,11 +98,11 @@ func (s *scene) fire(at string, count func(*Event) *int) {
 	s.due = kept
 }
 
-// happen lets an event happen after a while.
-func (s *scene) happen(e Event, in time.Duration) {
+// happen lets an event happen after its while.
+func (s *scene) happen(e Event) {
 	s.after.Go(func() {
 		select {
-		case <-time.After(in):
+		case <-time.After(e.in()):
 			s.stage.do(s, e)
 		case <-s.ctx.Done():
 		}

@@ -96,7 +96,8 @@ def yes(**more: Any) -> Answer:
         "state": "admitted",
         "epoch": 7,
     }
-    return reply(201, admission | {"created_at": "2026-09-08T12:00:00Z", "heartbeat_ms": 1000} | more)
+    life = {"created_at": "2026-09-08T12:00:00Z", "heartbeat_ms": 1000, "audience": "cloud"}
+    return reply(201, admission | life | more)
 
 
 def place(**more: Any) -> Answer:

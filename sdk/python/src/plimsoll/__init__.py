@@ -31,14 +31,16 @@ from .errors import (
     Unreachable,
 )
 from .options import Ask, HostPin, Pace, Patience, new_key
-from .wire import Admission, Figures, Redemption, ShareStanding, Waiting
+from .wire import Admission, Change, Decision, Figures, Redemption, ShareStanding, Waiting
 
 __all__ = [
     "Admission",
     "Ask",
     "AsyncClient",
     "AsyncLease",
+    "Change",
     "Client",
+    "Decision",
     "Figures",
     "HostPin",
     "Internal",

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from . import _calls, wire
 from ._calls import Call, by_id, by_key
@@ -18,7 +19,7 @@ from .backoff import MS, SECOND, Backoff, Budget, Outcome, Verdict, put_off
 from .codes import MEANINGS
 from .errors import NotNow, PlimsollError, QueueTimeout, Unreachable
 from .options import Pace
-from .wire import Admission, Redemption
+from .wire import Admission, Decision, DecisionList, Redemption
 
 T = TypeVar("T")
 
@@ -202,6 +203,16 @@ class Core:
                 raise
             return False
         return True
+
+    def explain(self, decision_id: str) -> Program[Decision]:
+        """Look a decision up."""
+        path = "/v1/decisions/" + quote(decision_id, safe="")
+        return self.fetch(Decision, Call("GET", path, repeatable=True))
+
+    def decisions(self, key: str) -> Program[list[Decision]]:
+        """Look up what a key was told."""
+        call = Call("GET", "/v1/decisions", query={"key": key}, repeatable=True)
+        return (yield from self.fetch(DecisionList, call)).decisions
 
     def redeem(self, ticket: str, instance: str) -> Program[Redemption]:
         """Give a ticket up for a boot. The same instance again is the same redemption."""

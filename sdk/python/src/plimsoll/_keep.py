@@ -9,7 +9,7 @@ from .backoff import MS, SECOND, Backoff, Outcome
 from .errors import Internal, LeaseLost, NotNow, PlimsollError
 from .wire import Admission
 
-_LOOK = 30 * SECOND
+_LOOK = 20 * SECOND
 """How often one is looked at that needs no heartbeat: its host answers for it."""
 _LEAST = SECOND // 20
 """The least between two tries."""
@@ -25,11 +25,15 @@ class Keeper:
         self._note(admission, asked)
 
     def _note(self, a: Admission, asked: int) -> None:
-        """Take note of a yes to what was asked then. A heartbeat is due in a third of what it lives."""
+        """Take note of a yes to what was asked then. A heartbeat is due in a third of what it lives.
+
+        What a host holds is that host's to end: it goes on while no replica is there, so that silence
+        ends nothing (`audience` is of what no host holds).
+        """
         self.admission = a
-        beat = (a.heartbeat_ms or 0) * MS
-        self._due = asked + (beat or _LOOK)
-        self._end = asked + 3 * beat if beat else None
+        self._every = (a.heartbeat_ms or 0) * MS or _LOOK
+        self._due = asked + self._every
+        self._end = asked + 3 * self._every if a.audience else None
         self._pacer = Backoff(self._core.pace.policy(_FOR_EVER), asked)  # of tries in a row
 
     def keep(self) -> Program[LeaseLost | None]:
@@ -56,12 +60,11 @@ class Keeper:
 
     def _later(self, err: PlimsollError) -> Program[bool]:
         """Wait for the next try after one that failed; False where the lease's time passes first."""
-        around, wait = self._core.around, _LOOK
+        wait = self._every // 3
         if self._end is not None:
-            soon, _ = self._pacer.next(around.now(), Outcome(), around.rand())
-            wait = min(
-                max(min(soon, self._left() // 3), _LEAST, err.refusal.retry_after_ms * MS), self._left()
-            )
+            soon, _ = self._pacer.next(self._now(), Outcome(), self._core.around.rand())
+            least = max(_LEAST, err.refusal.retry_after_ms * MS)
+            wait = min(max(min(soon, self._left() // 3), least), self._left())
         yield Sleep(wait)
         self._due = self._now()
         if not (yield from self._core.token(err, self._now() + self._left())):

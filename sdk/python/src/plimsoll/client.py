@@ -21,7 +21,7 @@ from ._version import __version__
 from .backoff import SECOND
 from .errors import LeaseLost, NotReleased, PlimsollError
 from .options import AskOptions, Pace, Patience, WaitOptions, split
-from .wire import Admission, Redemption
+from .wire import Admission, Decision, Redemption
 
 T = TypeVar("T")
 _log = logging.getLogger("plimsoll")
@@ -121,6 +121,17 @@ class Client:
     def release_admission(self, admission: Admission) -> Admission:
         """Give back what was admitted, and nothing that its key stands for since."""
         return self._run(self._core.release_admission(admission))
+
+    def explain(self, decision_id: str) -> Decision:
+        """Say what one answer of the gate rested on: whose no it was, and what would have made it a yes.
+
+        Errors and admissions carry the id. It is kept for a day; one's own decisions only.
+        """
+        return self._run(self._core.explain(decision_id))
+
+    def decisions(self, key: str) -> list[Decision]:
+        """List what a key was told, the newest first."""
+        return self._run(self._core.decisions(key))
 
     def redeem(self, ticket: str, instance: str) -> Redemption:
         """Give a ticket up for a boot, once; `Gate` in plimsoll.substrate also verifies it first."""

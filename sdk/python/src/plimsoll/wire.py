@@ -148,6 +148,104 @@ class Figures:
     hosts: dict[str, list[str]] | None = None
 
 
+@dataclass(frozen=True)
+class DecisionAsk:
+    """What was asked for, as its class completed it."""
+
+    memory_mb: int
+    stateful: bool
+    need_mb: int | None = None
+    cpu: float | None = None
+    template: str | None = None
+    labels: dict[str, str] | None = None
+    mode: str | None = None
+    host: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class DecisionExclusion:
+    """Hosts that one reason left out."""
+
+    reason: str
+    count: int
+    hosts: list[str]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change that, alone, would have admitted the request, if nothing else moves meanwhile."""
+
+    kind: str
+    who: str
+    why: str
+    target: str | None = None
+    from_: int | None = None
+    to: int | None = None
+    command: str | None = None
+    patch: str | None = None
+
+
+@dataclass(frozen=True)
+class DecisionTold:
+    """What the caller was told."""
+
+    status: int
+    retry_after_ms: int | None = None
+    retry_at: datetime | None = None
+    position: int | None = None
+    waiting_for: str | None = None
+
+
+@dataclass(frozen=True)
+class DecisionEvent:
+    """Something that happened to the key since."""
+
+    at: datetime
+    what: str
+    decision_id: str | None = None
+    outcome: str | None = None
+    code: str | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One answer of the gate, and what it rests on."""
+
+    id: str
+    at: datetime
+    replica: str
+    outcome: str
+    line: str
+    told: DecisionTold
+    consumer: str | None = None
+    key: str | None = None
+    class_: str | None = None
+    pool: str | None = None
+    tenant: str | None = None
+    ask: DecisionAsk | None = None
+    code: str | None = None
+    scope: str | None = None
+    detail: str | None = None
+    excluded: list[DecisionExclusion] | None = None
+    nearest: str | None = None
+    changes: list[Change] | None = None
+    admission_id: str | None = None
+    epoch: int | None = None
+    host: str | None = None
+    first_refused_at: datetime | None = None
+    attempts: int | None = None
+    to_success_ms: int | None = None
+    since: list[DecisionEvent] | None = None
+
+
+@dataclass(frozen=True)
+class DecisionList:
+    """Decisions, the newest first."""
+
+    decisions: list[Decision]
+
+
 class MalformedError(ValueError):
     """An answer is not of the shape that the contract has."""
 
