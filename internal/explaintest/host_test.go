@@ -87,6 +87,8 @@ func (h *fakeHost) sample(e host.Sample) {
 	h.step(e)
 }
 
+func (h *fakeHost) sampled() { h.sample(host.Sample{}) }
+
 // step is an event at the host, and what it says of it.
 func (h *fakeHost) step(ev host.Event) host.Answer {
 	h.mu.Lock()

@@ -139,11 +139,11 @@ func newStage(t *testing.T, document string, hosts ...*fakeHost) *stage {
 	s := &stage{t: t, clock: storetest.NewClock(), began: time.Now(), dir: t.TempDir(), hosts: map[string]*fakeHost{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.ctx = ctx
-	db, err := sqlite.Open(t.Context(), filepath.Join(s.dir, "plimsoll.db"), sqlite.Options{Clock: s.clock.Now})
-	s.must(err)
+	db := s.open()
 	s.store = &breakable{Store: db}
 	var running sync.WaitGroup
 	running.Go(func() { _ = db.Run(context.Background()) })
+	var err error
 	s.g, err = control.New(s.options())
 	s.must(err)
 	if document != "" {
@@ -163,6 +163,39 @@ func newStage(t *testing.T, document string, hosts ...*fakeHost) *stage {
 		running.Wait()
 	})
 	return s
+}
+
+// migrated is an empty database with the schema: to make one takes longer than a scenario.
+var migrated = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "explaintest")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "plimsoll.db")
+	db, err := sqlite.Open(context.Background(), path, sqlite.Options{Clock: storetest.NewClock().Now})
+	if err != nil {
+		return nil, err
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- db.Run(context.Background()) }()
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	<-ran
+	return os.ReadFile(path)
+})
+
+// open is a database of the stage's own.
+func (s *stage) open() *sqlite.Store {
+	s.t.Helper()
+	empty, err := migrated()
+	s.must(err)
+	path := filepath.Join(s.dir, "plimsoll.db")
+	s.must(os.WriteFile(path, empty, 0o600))
+	db, err := sqlite.Open(s.t.Context(), path, sqlite.Options{Clock: s.clock.Now})
+	s.must(err)
+	return db
 }
 
 func (s *stage) options() control.Options {
@@ -238,7 +271,7 @@ func (s *stage) settled() {
 
 func (s *stage) eventually(what string, so func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !so(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !so(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Fatal("waited in vain for ", what)
 		}
