@@ -20,7 +20,7 @@ var (
 func TestDocumentsNameWhatExists(t *testing.T) {
 	root := os.DirFS("../..")
 	known := testsOf(t, root)
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "examples/*/*.md"} {
 		documents, err := fs.Glob(root, pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -88,7 +88,7 @@ class Dispatcher:
                 mode="queue",
                 max_queue_age=MAX_QUEUE_AGE,
                 deadline=STEP,
-                keep_on_cancel=True,
+                keep_place=True,
                 on_progress=progress,
             )
         except StillWaiting:
@@ -106,7 +106,7 @@ class Dispatcher:
                 mode="queue",
                 max_queue_age=MAX_QUEUE_AGE,
                 deadline=0,
-                keep_on_cancel=True,
+                keep_place=True,
             )
         except StillWaiting:  # what was admitted has ended meanwhile, and this is a new place
             return self._jobs.becomes(job.id, "waiting_capacity")

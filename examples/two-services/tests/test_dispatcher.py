@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
 
 import httpx
@@ -68,9 +67,6 @@ def test_a_line_outlives_the_dispatcher(tmp_path: Path) -> None:
         def line() -> dict[str, int]:
             return {job.id: job.position for job in jobs.all() if job.position}
 
-        def is_running(name: str) -> bool:
-            return jobs.get(name).state == "running"
-
         first = start(account, db)
         eventually("nine to wait", lambda: sorted(line().values()) == list(range(1, 10)))
         before = line()
@@ -84,10 +80,13 @@ def test_a_line_outlives_the_dispatcher(tmp_path: Path) -> None:
         fourth = next(jobs.get(name) for name, position in before.items() if position == 4)
         assert where(fourth, jobs.all()).startswith("4th of 9")
 
-        for name in names:  # each container ends sooner than it would
-            eventually(f"{name} to run", partial(is_running, name))
-            httpx.delete(f"{account.provider}/containers/{jobs.get(name).container}")
-        eventually("all to be over", lambda: not jobs.open())
+        def all_over() -> bool:
+            for job in jobs.open():
+                if job.state == "running":  # its container ends sooner than it would
+                    httpx.delete(f"{account.provider}/containers/{job.container}")
+            return not jobs.open()
+
+        eventually("all to be over", all_over)
         second.terminate()
         assert "stopped" in finish(second)
         assert all(jobs.steps(name) == PATH for name in names)

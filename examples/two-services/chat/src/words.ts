@@ -1,4 +1,4 @@
-import type { NotNow } from "plimsoll";
+import { type NotNow, Unreachable } from "plimsoll";
 
 /** Says a not now to a person: whose no it is, and when to ask again. */
 export function notNow(no: NotNow, others: string): string {
@@ -8,7 +8,7 @@ export function notNow(no: NotNow, others: string): string {
     const whose = share === undefined ? "" : ` (${busy - share.held} ${others}, ${share.held} chat)`;
     return `all ${cap} ${pool} slots are busy${whose}; the next frees in about ${roughly(again)}`;
   }
-  if (no.code === "unavailable") {
+  if (no instanceof Unreachable || no.code === "unavailable") {
     return `nobody can say at the moment whether there is room; ask again in about ${roughly(again)}`;
   }
   return `not at the moment (${no.detail}); ask again in about ${roughly(again)}`;
