@@ -36,6 +36,14 @@ func DefaultBounds() Bounds {
 	return Bounds{Min: 500 * time.Millisecond, Max: time.Minute, Unknown: 2 * time.Second}
 }
 
+// RefusedBounds are those of who was refused: up to a minute and a half, which is how patient the SDK is
+// unless it is told. Told more it would give up at once.
+func RefusedBounds() Bounds {
+	b := DefaultBounds()
+	b.Max = 90 * time.Second
+	return b
+}
+
 // LineBounds are those of who holds a place in a line: up to ten minutes, since its turn follows
 // from the places before its own. A shorter bound would call it long before that, again and again.
 // A place by the book is a guess: many who were refused never come back.
@@ -148,7 +156,8 @@ func ceil(d, unit time.Duration) int64 {
 }
 
 // Book gives places to callers that hold none, in refuse mode: each is put behind those refused
-// before it, and what was freed since has served the first of them. Not safe for concurrent use.
+// before it, and what was freed since has served the first of them. Who is told less than its place
+// is worth, and comes before its turn, must not be put there twice. Not safe for concurrent use.
 type Book struct {
 	at    time.Duration
 	ahead uint64 // thousandths of a unit promised and not yet due
@@ -193,19 +202,40 @@ func (d *Desk) Freed(now time.Duration, slots int64) {
 	d.looked = max(d.looked, now)
 }
 
-// Turn is in how long a caller's turn comes: from its position in the line, where 1 is next, or,
-// where it holds none (zero), from a place behind those who were refused before it.
+// Turn is in how long the turn of a position in the line comes, where 1 is next.
 func (d *Desk) Turn(now time.Duration, position int64, rand uint64) time.Duration {
-	// What was freed since it last heard is not known: to take that for nothing would have the rate
-	// fall by a tenth within five seconds.
-	rate, _ := d.freed.Rate(d.looked)
-	place, bounds := InQueue(position), LineBounds()
-	if position == 0 {
-		place, bounds = d.book.Place(now, 1, rate), DefaultBounds()
+	b := LineBounds()
+	return d.seat(now, Appointment(InQueue(position), d.rate(), b, rand), b)
+}
+
+// Refused is in how long a caller that holds no place should come back, and in how long its turn comes,
+// which is behind those who were refused before it, and may be farther off. left is how far off its turn
+// was when it comes before that: it keeps that turn, for the book counts on it already. Whoever
+// comes when its turn is over, or for the first time (left is zero), gets another.
+func (d *Desk) Refused(now, left time.Duration, rand uint64) (in, turn time.Duration) {
+	b := RefusedBounds()
+	if left <= 0 {
+		rate := d.rate()
+		left = Appointment(d.book.Place(now, 1, rate), rate, Bounds{Max: farthest, Unknown: b.Unknown}, rand)
 	}
-	turn := Appointment(place, rate, bounds, rand)
-	near := max(turn/nearTurn, bounds.Min)
-	return d.seats.take(now, turn, max(turn-near, bounds.Min), min(turn+near, bounds.Max))
+	in = d.seat(now, b.bend(left), b)
+	return in, max(in, left)
+}
+
+// farthest is a turn that nobody will wait for.
+const farthest = 24 * time.Hour
+
+// rate is what is freed. What was freed since it last heard is not known: to take that for nothing would
+// have the rate fall by a tenth within five seconds.
+func (d *Desk) rate() Rate {
+	rate, _ := d.freed.Rate(d.looked)
+	return rate
+}
+
+// seat is a wait for a moment of its own, near a turn.
+func (d *Desk) seat(now, turn time.Duration, b Bounds) time.Duration {
+	near := max(turn/nearTurn, b.Min)
+	return d.seats.take(now, turn, max(turn-near, b.Min), min(turn+near, b.Max))
 }
 
 // nearTurn is the part of a wait by which it may be longer or shorter, for a moment of its own.

@@ -198,9 +198,38 @@ func TestDesk(t *testing.T) {
 		t.Errorf("at the end of the world: %v", told)
 	}
 	for range 10_000 {
-		if told := d.Turn(now, 0, 0); told > time.Minute {
+		if told, _ := d.Refused(now, 0, 0); told > 90*time.Second {
 			t.Fatalf("without a place: %v", told)
 		}
+	}
+}
+
+// Who is told less than its place is worth keeps its turn, however often it comes before that: were it
+// put behind all others each time, everybody would be told of waiters who are not there. Who comes
+// when its turn is over is behind the others.
+func TestWhoComesBeforeItsTurnIsInTheBookOnce(t *testing.T) {
+	d := hint.NewDesk(0)
+	for s := range 100 {
+		d.Freed(time.Duration(s)*time.Second, 10)
+	}
+	now, mine := 100*time.Second, time.Duration(0)
+	for range 1500 {
+		_, mine = d.Refused(now, 0, 0)
+	}
+	if mine < 145*time.Second || mine > 155*time.Second {
+		t.Fatalf("1500 at 10 a second: a turn in %v", mine)
+	}
+	for range 1000 {
+		in, turn := d.Refused(now, mine, 0)
+		if turn != mine || in > 90*time.Second {
+			t.Fatalf("before its turn in %v: told %v, and a turn in %v", mine, in, turn)
+		}
+	}
+	if _, next := d.Refused(now, 0, 0); next < mine || next > mine+time.Second {
+		t.Errorf("the next one's turn is in %v", next)
+	}
+	if in, turn := d.Refused(now+mine-2*time.Second, 2*time.Second, 0); turn < 2*time.Second || in > 3*time.Second {
+		t.Errorf("two seconds before its turn: told %v, and a turn in %v", in, turn)
 	}
 }
 
@@ -277,14 +306,14 @@ func keys(t testing.TB, fill byte) hint.ReceiptKeys {
 func TestReceiptsCrossReplicas(t *testing.T) {
 	noon := time.Date(2026, 9, 8, 12, 0, 0, 0, time.UTC)
 	one, other, stranger := keys(t, 1), keys(t, 1), keys(t, 2)
-	r := hint.Receipt{}.Again(noon, noon.Add(3*time.Second)).Again(noon.Add(4*time.Second), noon.Add(6*time.Second))
+	r := hint.Receipt{}.Again(noon, noon.Add(3*time.Second), noon.Add(5*time.Second)).Again(noon.Add(4*time.Second), noon.Add(6*time.Second), noon.Add(8*time.Second))
 	b, err := one.AppendMint(nil, r, "flare", "run-1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(b)
 	got, err := other.Parse(text, "flare", "run-1")
-	if err != nil || got != r || got.Refusals != 2 || !got.First.Equal(noon) || got.Hint != 3*time.Second {
+	if err != nil || got != r || got.Refusals != 2 || !got.First.Equal(noon) || got.Hint != 3*time.Second || !got.Turn.Equal(noon.Add(8*time.Second)) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for name, try := range map[string]func() (hint.Receipt, error){
@@ -315,8 +344,8 @@ func TestReceiptsCrossReplicas(t *testing.T) {
 // A hint longer than a receipt can say is the longest that it can.
 func TestReceiptOfALongHint(t *testing.T) {
 	k, now := keys(t, 1), time.UnixMilli(1000).UTC()
-	b, err := k.AppendMint(nil, hint.Receipt{}.Again(now, now.Add(100*24*time.Hour)), "c", "k")
-	if got, readErr := k.Parse(string(b), "c", "k"); err != nil || readErr != nil || got.Hint != math.MaxUint32*time.Millisecond {
+	b, err := k.AppendMint(nil, hint.Receipt{}.Again(now, now.Add(100*24*time.Hour), now.Add(200*24*time.Hour)), "c", "k")
+	if got, readErr := k.Parse(string(b), "c", "k"); err != nil || readErr != nil || got.Hint != math.MaxUint32*time.Millisecond || got.Turn.Sub(got.Appointment) != math.MaxUint32*time.Millisecond {
 		t.Errorf("%+v, %v, %v", got, err, readErr)
 	}
 }
@@ -326,23 +355,24 @@ func TestReceiptsThatCannotBeMinted(t *testing.T) {
 	for name, r := range map[string]hint.Receipt{
 		"no instant":         {},
 		"appointment before": {First: now, Appointment: now.Add(-time.Second)},
-		"a hint before":      {First: now, Appointment: now, Hint: -time.Second},
+		"a hint before":      {First: now, Appointment: now, Turn: now, Hint: -time.Second},
+		"a turn before":      {First: now, Appointment: now, Turn: now.Add(-time.Second)},
 	} {
 		if _, err := k.AppendMint(nil, r, "c", "k"); err == nil {
 			t.Errorf("%s: minted", name)
 		}
 	}
-	if _, err := k.AppendMint(nil, hint.Receipt{First: now, Appointment: now}, "c", strings.Repeat("k", 256)); err == nil {
+	if _, err := k.AppendMint(nil, hint.Receipt{First: now, Appointment: now, Turn: now}, "c", strings.Repeat("k", 256)); err == nil {
 		t.Error("long names: minted")
 	}
-	if _, err := (hint.ReceiptKeys{}).AppendMint(nil, hint.Receipt{First: now, Appointment: now}, "c", "k"); err == nil {
+	if _, err := (hint.ReceiptKeys{}).AppendMint(nil, hint.Receipt{First: now, Appointment: now, Turn: now}, "c", "k"); err == nil {
 		t.Error("minted without keys")
 	}
 }
 
 func FuzzReceipt(f *testing.F) {
 	k := keys(f, 1)
-	good, err := k.AppendMint(nil, hint.Receipt{First: time.UnixMilli(5), Appointment: time.UnixMilli(9)}, "c", "k")
+	good, err := k.AppendMint(nil, hint.Receipt{First: time.UnixMilli(5), Appointment: time.UnixMilli(9), Turn: time.UnixMilli(9)}, "c", "k")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -364,7 +394,7 @@ func TestHotPathsAllocateNothing(t *testing.T) {
 		e.Observe(time.Second, 3)
 		r, _ := e.Rate(time.Second)
 		d := hint.Appointment(book.Place(time.Second, 1, r), r, hint.DefaultBounds(), 7)
-		buf, _ = k.AppendMint(buf[:0], hint.Receipt{First: now, Appointment: now.Add(d)}, "c", "k")
+		buf, _ = k.AppendMint(buf[:0], hint.Receipt{First: now, Appointment: now.Add(d), Turn: now.Add(d)}, "c", "k")
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)

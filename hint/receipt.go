@@ -20,7 +20,7 @@ const (
 	receiptMAC     = 16 // bytes of the HMAC that travel
 	maxBinding     = 256
 	maxReceipt     = 2 + ticket.MaxKeyID + numbersLen + receiptMAC
-	numbersLen     = 8 + 8 + 4 + 4
+	numbersLen     = 8 + 8 + 4 + 4 + 4
 )
 
 // ErrReceipt is a receipt that is not one of ours for this caller's key. It is no reason to
@@ -33,15 +33,16 @@ type Receipt struct {
 	First       time.Time     // of the first refusal
 	Hint        time.Duration // that was told with it
 	Appointment time.Time     // for which it was last told to come back
+	Turn        time.Time     // of its own, which it keeps while it comes for it; never before Appointment
 	Refusals    uint32        // so far
 }
 
 // Again is the receipt of one more refusal: the first stays the first, and so does what was told then.
-func (r Receipt) Again(now, appointment time.Time) Receipt {
+func (r Receipt) Again(now, appointment, turn time.Time) Receipt {
 	if r.First.IsZero() {
 		r.First, r.Hint = now, appointment.Sub(now)
 	}
-	r.Appointment = appointment
+	r.Appointment, r.Turn = appointment, turn
 	r.Refusals++
 	return r
 }
@@ -60,7 +61,8 @@ func NewReceiptKeys(ring ticket.Keyring) (ReceiptKeys, error) {
 
 // AppendMint appends a receipt for a consumer's key to dst: base64url of
 //
-//	version(1) len(1) key-id u64(first ms) u64(appointment ms) u32(hint ms) u32(refusals) mac[:16]
+//	version(1) len(1) key-id u64(first ms) u64(appointment ms) u32(hint ms) u32(ms to the turn)
+//	u32(refusals) mac[:16]
 //
 // The MAC also covers consumer and key, which do not travel: a receipt is good for its own
 // request only. It allocates nothing when dst has room.
@@ -69,7 +71,7 @@ func (k ReceiptKeys) AppendMint(dst []byte, r Receipt, consumer, key string) ([]
 		return dst, ticket.ErrNoSigningKey
 	}
 	first, appointment := r.First.UnixMilli(), r.Appointment.UnixMilli()
-	if first < 0 || appointment < first || r.Hint < 0 || len(consumer)+len(key) > maxBinding {
+	if first < 0 || appointment < first || r.Hint < 0 || r.Turn.Before(r.Appointment) || len(consumer)+len(key) > maxBinding {
 		return dst, fmt.Errorf("hint: receipt from %v for %v with %d bytes of names", r.First, r.Appointment, len(consumer)+len(key))
 	}
 	var raw [maxReceipt + 2 + maxBinding]byte
@@ -78,6 +80,7 @@ func (k ReceiptKeys) AppendMint(dst []byte, r Receipt, consumer, key string) ([]
 	b = binary.BigEndian.AppendUint64(b, uint64(first))
 	b = binary.BigEndian.AppendUint64(b, uint64(appointment))
 	b = binary.BigEndian.AppendUint32(b, uint32(min(r.Hint.Milliseconds(), math.MaxUint32)))
+	b = binary.BigEndian.AppendUint32(b, uint32(min(r.Turn.Sub(r.Appointment).Milliseconds(), math.MaxUint32)))
 	b = binary.BigEndian.AppendUint32(b, r.Refusals)
 	b = seal(b, k.keys[0].MAC, consumer, key)
 	return base64.RawURLEncoding.AppendEncode(append(dst, ReceiptPrefix...), b), nil
@@ -115,11 +118,13 @@ func (k ReceiptKeys) Parse(text, consumer, key string) (Receipt, error) {
 	if !ok || !k.proves(id, bind(claims, consumer, key), mac[:]) {
 		return Receipt{}, ErrReceipt
 	}
+	appointment := time.UnixMilli(int64(binary.BigEndian.Uint64(numbers[8:]))).UTC()
 	return Receipt{
 		First:       time.UnixMilli(int64(binary.BigEndian.Uint64(numbers))).UTC(),
-		Appointment: time.UnixMilli(int64(binary.BigEndian.Uint64(numbers[8:]))).UTC(),
 		Hint:        time.Duration(binary.BigEndian.Uint32(numbers[16:])) * time.Millisecond,
-		Refusals:    binary.BigEndian.Uint32(numbers[20:]),
+		Appointment: appointment,
+		Turn:        appointment.Add(time.Duration(binary.BigEndian.Uint32(numbers[20:])) * time.Millisecond),
+		Refusals:    binary.BigEndian.Uint32(numbers[24:]),
 	}, nil
 }
 

@@ -46,7 +46,8 @@ func TestNoTwoCallersOfADeskShareAMoment(t *testing.T) {
 			now += time.Duration(c.rand.Int64N(int64(time.Second) / 15))
 			switch c.rand.IntN(3) {
 			case 0:
-				c.hears(now, c.desk.Turn(now, 0, c.rand.Uint64()), "refused")
+				in, _ := c.desk.Refused(now, time.Duration(c.rand.Int64N(int64(3*time.Minute))-int64(time.Minute)), c.rand.Uint64())
+				c.hears(now, in, "refused")
 			case 1:
 				turn := c.desk.Turn(now, 1+c.rand.Int64N(2000), c.rand.Uint64())
 				c.hears(now, turn, "in line")
@@ -70,10 +71,10 @@ func TestACrowdOfOneMomentIsSpread(t *testing.T) {
 			c.desk.Freed(now, freed)
 			line.desk.Freed(now, freed)
 			for i := range int64(5000) {
-				turn := c.desk.Turn(now, 0, c.rand.Uint64())
-				c.hears(now, turn, "refused")
-				if turn > time.Minute || turn < 500*time.Millisecond {
-					t.Fatalf("refused after %d others: told %v", i, turn)
+				in, turn := c.desk.Refused(now, 0, c.rand.Uint64())
+				c.hears(now, in, "refused")
+				if in > 90*time.Second || in < 500*time.Millisecond || turn < in {
+					t.Fatalf("refused after %d others: told %v, for a turn in %v", i, in, turn)
 				}
 				turn = line.desk.Turn(now, i+1, line.rand.Uint64())
 				line.hears(now, turn, "in line")

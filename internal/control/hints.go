@@ -52,23 +52,44 @@ type appointment struct {
 	receipt string
 }
 
-// comeBack is in how long a refused caller should. Nobody's turn is waited for where the store
-// did not answer: it may at any moment, to all who ask.
-func (c call) comeBack(a admission.Answer) time.Duration {
+// due is in how long a caller should come back, and in how long its turn comes: farther off where
+// nobody is told to stay away for so long.
+type due struct{ in, turn time.Duration }
+
+// comeBack is when a refused caller should. Nobody's turn is waited for where the store did not
+// answer: it may at any moment, to all who ask.
+func (c call) comeBack(a admission.Answer) due {
 	if a.Code == api.Unavailable {
-		return c.gateway.later()
+		in := c.gateway.later()
+		return due{in, max(in, c.leftToTurn())}
 	}
 	return c.turn(a.Row.Pool, placeOf(a))
 }
 
-// turn is in how long a caller's turn comes, from its place in the line, or, where it holds
-// none, from a place behind those refused before it.
-func (c call) turn(poolName string, position int64) time.Duration {
+// turn is when a caller's turn comes, from its place in the line, or, where it holds none, from a
+// place behind those refused before it.
+func (c call) turn(poolName string, position int64) due {
 	g := c.gateway
-	rand := g.Rand()
+	rand, left := g.Rand(), c.leftToTurn()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.deskOf(poolName).Turn(g.Now(), position, rand)
+	desk := g.deskOf(poolName)
+	if position > 0 {
+		in := desk.Turn(g.Now(), position, rand)
+		return due{in, in}
+	}
+	in, turn := desk.Refused(g.Now(), left, rand)
+	return due{in, turn}
+}
+
+// leftToTurn is in how long the turn comes that a caller was given when it was refused before; zero, or
+// less, where there is none, or none any more.
+func (c call) leftToTurn() time.Duration {
+	turn := c.held(c.key).Turn
+	if turn.IsZero() {
+		return 0
+	}
+	return turn.Sub(c.gateway.storeNow().Wall())
 }
 
 // pollAfter is when a waiter who was just told its turn should be back for it.
@@ -79,11 +100,11 @@ func (g *Gateway) pollAfter(poolName string, position int64, turn time.Duration)
 }
 
 // appoint makes an appointment for one caller, and writes it on its receipt.
-func (c call) appoint(key string, retry time.Duration) appointment {
+func (c call) appoint(key string, d due) appointment {
 	g := c.gateway
-	a := appointment{retry: retry}
+	a := appointment{retry: d.in}
 	now := g.storeNow().Wall()
-	held := c.held(key).Again(now, now.Add(retry))
+	held := c.held(key).Again(now, now.Add(d.in), now.Add(d.turn))
 	text, err := g.receipts.Load().AppendMint(nil, held, c.who.Name, key)
 	if err != nil {
 		g.Log.Error("receipt not minted", "err", err)

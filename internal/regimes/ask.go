@@ -22,6 +22,7 @@ type waiter struct {
 	attempt  int64
 	refused  time.Duration // when it was, first
 	patience *backoff.Backoff
+	turn     time.Duration // that its receipt has, once it was refused
 }
 
 // hear lets everybody ask who does before an instant, in the order of time.
@@ -197,7 +198,7 @@ func (f *fleet) refuse(w *waiter, reason why) {
 		w.refused = f.now
 		w.patience = backoff.New(backoff.Policy{Deadline: f.patient}, wall(w.at))
 	}
-	delay, verdict := w.patience.Next(wall(f.now), f.no(reason), f.rand.Uint64())
+	delay, verdict := w.patience.Next(wall(f.now), f.no(w, reason), f.rand.Uint64())
 	switch verdict {
 	case backoff.Retry:
 		w.at = f.now + delay
@@ -210,11 +211,12 @@ func (f *fleet) refuse(w *waiter, reason why) {
 }
 
 // no is what the caller hears: over its quota it is told not to come back, else when to.
-func (f *fleet) no(reason why) backoff.Outcome {
+func (f *fleet) no(w *waiter, reason why) backoff.Outcome {
 	if reason == overQuota {
 		return backoff.Outcome{Status: api.TenantOverQuota.Meaning().Status}
 	}
-	wait := f.desk.Turn(f.now, 0, f.rand.Uint64())
+	wait, turn := f.desk.Refused(f.now, w.turn-f.now, f.rand.Uint64())
+	w.turn = f.now + turn
 	return backoff.Outcome{Status: api.NoCapacity.Meaning().Status, RetryMS: hint.Millis(wait)}
 }
 

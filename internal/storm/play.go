@@ -64,6 +64,7 @@ type caller struct {
 	attempts int
 	waiting  bool
 	told     []told
+	turn     time.Duration // by the replicas' clock, as its receipt has it
 }
 
 // told is a hint and when it was given.
@@ -226,8 +227,7 @@ func (c *caller) hear(in time.Duration) time.Duration {
 
 func (c *caller) refused() {
 	c.waits()
-	turn, _ := c.play.service.told(0)
-	in, ok := c.patient.again(c, c.hear(turn))
+	in, ok := c.patient.again(c, c.hear(c.play.service.refused(c)))
 	if !ok {
 		c.givesUp()
 		return

@@ -32,7 +32,7 @@ type RealOptions struct {
 // DefaultRealOptions are the target's.
 func DefaultRealOptions() RealOptions {
 	return RealOptions{
-		Clients: 2000, Cap: 200, Load: 3, Storm: time.Minute, Deadline: 3 * time.Minute, Before: time.Minute,
+		Clients: 2000, Cap: 200, Load: 3, Storm: time.Minute, Deadline: 3 * time.Minute, Before: 2 * time.Minute,
 		Modes: []pool.Mode{pool.Queue, pool.Refuse}, Seed: 1, Progress: func(bool, string, ...any) {},
 	}
 }

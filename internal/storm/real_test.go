@@ -110,7 +110,7 @@ func TestRealCallers(t *testing.T) {
 			storm++
 		}
 	}
-	if storm != 2000 || before < 500 || before > 700 {
+	if storm != 2000 || before < 1000 || before > 1400 {
 		t.Errorf("%d before, %d in the storm", before, storm)
 	}
 }

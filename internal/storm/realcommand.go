@@ -29,7 +29,7 @@ own, come within --storm, --load times as many as are freed meanwhile, and then 
 waits for a slot with a patience of --deadline, holds it for its sandbox's life and gives it
 back; nothing is booted. First in queue mode, then in refuse mode, each after --before at the
 ordinary load. The same callers are then played in virtual time, to compare: see sim storm
---help for what the figures are. With the defaults it takes nine minutes.
+--help for what the figures are. With the defaults it takes eleven minutes.
 
 The replica is one of this process, over SQLite, unless --address names one that runs: then
 --class is one of it in a pool without hosts that nobody else uses, --cap that pool's cap, and the

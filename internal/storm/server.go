@@ -160,10 +160,20 @@ func (s *service) attend(p *poll) {
 	})
 }
 
-// told is in how long a caller's turn comes, and when it should be back for that, as any of the
-// replicas tells it.
+// told is in how long the turn of a place comes, and when its caller should be back for that, as any of
+// the replicas tells it.
 func (s *service) told(position int64) (turn, pollAfter time.Duration) {
-	d := s.desks[s.world.rand.IntN(len(s.desks))]
+	d := s.anyDesk()
 	turn = d.Turn(s.clock(), position, s.world.rand.Uint64())
 	return turn, d.PollAfter(s.clock(), position, turn, control.LongestPoll)
 }
+
+// refused is when a caller without a place should come back, as any of the replicas tells it. Its
+// turn is what its receipt carries.
+func (s *service) refused(c *caller) time.Duration {
+	in, turn := s.anyDesk().Refused(s.clock(), c.turn-s.clock(), s.world.rand.Uint64())
+	c.turn = s.clock() + turn
+	return in
+}
+
+func (s *service) anyDesk() *hint.Desk { return s.desks[s.world.rand.IntN(len(s.desks))] }
