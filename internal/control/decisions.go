@@ -15,14 +15,17 @@ import (
 
 // This file finds decisions again, and says what there is to say of them.
 
-// Decision is GET /v1/decisions/{id}. Whether somebody else's is there is nobody's business.
+// Decision is GET /v1/decisions/{id}. Whether somebody else's is there is nobody's business. While
+// the store is away, what is still here is told, without what happened since.
 func (g *Gateway) Decision(ctx context.Context, who *config.Consumer, id string) (api.Decision, error) {
 	d, err := g.noted(ctx, id)
-	if err == nil && d == nil {
-		d, err = g.decisionOfRow(ctx, id)
+	if d == nil {
+		var errRow error
+		d, errRow = g.decisionOfRow(ctx, id)
+		err = cmp.Or(err, errRow)
 	}
 	switch {
-	case err != nil:
+	case d == nil && err != nil:
 		return api.Decision{}, g.unreadable(err, who)
 	case d == nil || d.Told.Consumer != who.Name && !who.Has(config.RoleOperator):
 		return api.Decision{}, g.Refused(api.Refuse(api.NotFound, "no decision has the id %q; they are kept for a day, and a yes for as long as its key is not asked for anew", short(id)), who)
@@ -33,7 +36,8 @@ func (g *Gateway) Decision(ctx context.Context, who *config.Consumer, id string)
 	}
 	story, err := g.story(ctx, out.Consumer, out.Key)
 	if err != nil {
-		return api.Decision{}, g.unreadable(err, who)
+		g.unread(err)
+		return out, nil
 	}
 	story.tell(&out)
 	return out, nil

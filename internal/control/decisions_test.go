@@ -269,3 +269,33 @@ func TestRefusalsShareWhatTheySaw(t *testing.T) {
 		r.letGo()
 	})
 }
+
+// TestDecisionsByHost explains what no store records: the no as any other, and the yes by the host
+// that holds it, also while the store is away.
+func TestDecisionsByHost(t *testing.T) {
+	aloneIn(t, oneHost(4096), func(r *rig) {
+		id := r.no("k", "alone", func(q *api.AdmissionRequest) { q.Host = &api.HostPin{ID: "none", Mode: api.HostPinModeRequire} }).DecisionID
+		yes := r.admit("k", "alone")
+		for _, away := range []bool{false, true} {
+			r.store.GoAway(away)
+			if d := r.decision(r.g, alice, yes.DecisionID); d.Outcome != api.DecisionOutcomeAdmitted || d.Host != "h1" || d.AdmissionID != yes.ID || d.Key != "k" {
+				t.Errorf("%+v", d)
+			}
+			if d := r.decision(r.g, alice, id); d.Code != api.Infeasible || len(d.Since) != 1-btoi(away) {
+				t.Errorf("%+v", d)
+			}
+		}
+		r.store.GoAway(false)
+		time.Sleep(time.Second)
+		if d := r.decision(r.another(), alice, yes.DecisionID); d.Key != "k" || d.Consumer != "alice" {
+			t.Errorf("at another replica: %+v", d)
+		}
+	})
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -109,6 +109,11 @@ func (f *FaultyStore) Decide(ctx context.Context, decisions []*control.Decision,
 	return one(f, "Decide", func() (int64, error) { return f.Store.Decide(ctx, decisions, most) })
 }
 
+// Decisions implements control.Store.
+func (f *FaultyStore) Decisions(ctx context.Context, consumer, key string, limit int) ([]*control.Decision, error) {
+	return one(f, "Decisions", func() ([]*control.Decision, error) { return f.Store.Decisions(ctx, consumer, key, limit) })
+}
+
 // Decision implements control.Store.
 func (f *FaultyStore) Decision(ctx context.Context, id string) (*control.Decision, bool, error) {
 	return two(f, "Decision", func() (*control.Decision, bool, error) { return f.Store.Decision(ctx, id) })
