@@ -14,6 +14,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from standin import DRIP, DROP, HANG, Standin, standing_in
 
 from plimsoll import (
     AsyncClient,
+    Canceled,
     Client,
     Internal,
+    Lease,
     LeaseLost,
     NotNow,
     NotReleased,
@@ -54,6 +57,11 @@ def admitting(
         return yes(ticket="plm1.first", heartbeat_ms=300)
 
     return gate
+
+
+def fail_when_over(lease: Lease) -> None:
+    lease.wait_over(10)
+    raise Broke
 
 
 def renewed(ticket: Callable[[], str | None]) -> None:
@@ -155,6 +163,13 @@ def test_hold_tells_of_a_lost_lease() -> None:
         assert standin.count(RELEASE) == 1
 
 
+def test_a_loss_beside_an_error_of_the_body_is_noted() -> None:
+    with standing_in(admitting(heartbeat=no("forbidden", 403))) as standin, blocking(standin) as client:
+        with pytest.raises(Broke) as broke, client.hold("build") as lease:
+            fail_when_over(lease)
+        assert "lost" in broke.value.__notes__[0]
+
+
 def test_a_release_that_could_not_be_told_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_core, "PERSISTENCE", SECOND // 2)
     with standing_in(admitting(release=DROP)) as standin, blocking(standin) as client:
@@ -187,6 +202,26 @@ def test_an_interrupted_wait_is_given_back_in_the_background() -> None:
             assert time.monotonic() - began < 5
             ringing.join()
         assert standin.count("DELETE /v1/admissions/run-7") == 1
+
+
+@pytest.mark.parametrize("waits", ["in a call", "between two"])
+def test_another_thread_cancels_by_an_event(waits: str) -> None:
+    first = place() if waits == "in a call" else no("pool_full", retry_after_ms=60_000)
+    gate = {"POST /v1/admissions": first, "DELETE": yes(state="released")}
+    with standing_in(lambda what: gate.get(what) or gate.get(what.split()[0]) or HANG) as standin:
+        cancel = threading.Event()
+
+        def other() -> None:
+            standin.wait_for("POST /v1/admissions/run-7/attempt" if waits == "in a call" else "POST")
+            cancel.set()
+
+        with blocking(standin) as client, ThreadPoolExecutor(1) as pool:
+            began = time.monotonic()
+            pool.submit(other)
+            with pytest.raises(Canceled):
+                client.admit("build", mode="queue", key="run-7", cancel=cancel)
+            assert time.monotonic() - began < 5
+        assert standin.count("DELETE /v1/admissions/run-7") == (waits == "in a call")
 
 
 def ring(standin: Standin, when: str) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from vectors import cases, named
 
 from plimsoll import (
     AsyncClient,
+    Canceled,
     Client,
     Internal,
     LeaseLost,
@@ -43,6 +45,7 @@ OUTCOMES: list[tuple[type[BaseException], str]] = [
     (Internal, "internal"),
     (asyncio.CancelledError, "canceled"),
     (KeyboardInterrupt, "canceled"),
+    (Canceled, "canceled"),
 ]
 
 
@@ -74,6 +77,7 @@ class Play:
         }
         self.began = time.monotonic()
         self.cancel: Callable[[], object] = lambda: None
+        self.canceled = threading.Event()
 
     def waits(self) -> dict[str, Any]:
         options = {
@@ -131,16 +135,18 @@ def verdict(stage: Stage, case: Any, results: list[dict[str, Any]]) -> str:
     return "ok" if said == {"ok": True} else "\n".join([*said.get("faults", []), str(results[:3])])
 
 
-# Blocking: callers are threads, and what cancels is an exception from a signal, as Ctrl-C is.
+# Blocking: callers are threads. What cancels is an event, and in the main thread an interrupt.
+
+
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 @contextmanager
-def cut_off(after_ms: float) -> Iterator[None]:
-    def cut(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, cut)
-    signal.setitimer(signal.ITIMER_REAL, after_ms / 1000)
+def interrupted(after: float) -> Iterator[None]:
+    """Interrupt the main thread, as Ctrl-C does."""
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, after)
     try:
         yield
     finally:
@@ -148,12 +154,23 @@ def cut_off(after_ms: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+@contextmanager
+def event_set(event: threading.Event, after: float) -> Iterator[None]:
+    """Cancel by an event, as another thread does."""
+    timer = threading.Timer(after, event.set)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def do_blocking(play: Play, client: Client) -> None:
     match play.case["do"]:
         case "admit":
-            client.admit(play.class_, **play.asks())
+            client.admit(play.class_, cancel=play.canceled, **play.asks())
         case "resume":
-            client.resume(play.key, **play.waits())
+            client.resume(play.key, cancel=play.canceled, **play.waits())
         case "release":
             client.release(play.key)
             play.seen["outcome"] = "released"
@@ -171,18 +188,19 @@ def do_blocking(play: Play, client: Client) -> None:
                 if play.o.get("body") == "throw":
                     raise BodyError
                 if play.o.get("body") == "cancel":
-                    with cut_off(1):
+                    with interrupted(0.001):
                         time.sleep(10)
 
 
 def play_blocking(play: Play, client: Client) -> dict[str, Any]:
     try:
         if after := play.o.get("cancel_after_ms"):
-            with cut_off(after):
+            in_main = threading.current_thread() is threading.main_thread()
+            with interrupted(after / 1000) if in_main else event_set(play.canceled, after / 1000):
                 do_blocking(play, client)
         else:
             do_blocking(play, client)
-    except (PlimsollError, BodyError, KeyboardInterrupt) as err:
+    except (PlimsollError, BodyError, Canceled, KeyboardInterrupt) as err:
         return play.ended(err)
     return play.ended(None)
 
@@ -207,14 +225,10 @@ def crowds(case: Any) -> bool:
     return bool(case["options"].get("callers", 1) > 1)
 
 
-# Python interrupts its main thread alone; a blocking call in another is not to be cancelled.
-BLOCKING = [case for case in CASES if not (cancels(case) and crowds(case))]
-
-
 @pytest.fixture(scope="module")
 def blocking() -> dict[str, Any]:
     """Play them all: a scenario is mostly waiting, so several stages share them."""
-    quiet = [case for case in BLOCKING if not cancels(case) and not crowds(case)]
+    quiet = [case for case in CASES if not cancels(case) and not crowds(case)]
     said: dict[str, Any] = {}
 
     def share(n: int) -> None:
@@ -223,14 +237,15 @@ def blocking() -> dict[str, Any]:
 
     with ThreadPoolExecutor(STAGES) as pool, standing() as stage:
         shares = [pool.submit(share, n) for n in range(STAGES)]
-        said.update({case["name"]: blocking_one(stage, case) for case in BLOCKING if cancels(case)})
+        alone = [case for case in CASES if cancels(case) and not crowds(case)]
+        said.update({case["name"]: blocking_one(stage, case) for case in alone})
         for one in shares:
             one.result()
-        said.update({case["name"]: blocking_one(stage, case) for case in BLOCKING if crowds(case)})
+        said.update({case["name"]: blocking_one(stage, case) for case in CASES if crowds(case)})
     return said
 
 
-@pytest.mark.parametrize("case", BLOCKING, ids=named)
+@pytest.mark.parametrize("case", CASES, ids=named)
 def test_blocking(blocking: dict[str, Any], case: Any) -> None:
     assert blocking[case["name"]] == "ok"
 
@@ -287,21 +302,21 @@ async def async_one(stage: Stage, case: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def asynchronous() -> dict[str, Any]:
-    """Play them all, several at once."""
+    """Play them all, several at once, each on an event loop of its own."""
     said: dict[str, Any] = {}
 
-    quiet = [case for case in CASES if not crowds(case)]
-
-    async def share(stage: Stage, some: list[Any]) -> None:
+    async def play(stage: Stage, some: list[Any]) -> None:
         for case in some:
             said[case["name"]] = await async_one(stage, case)
 
-    async def main(stages: list[Stage]) -> None:
-        await asyncio.gather(*(share(stage, quiet[n::STAGES]) for n, stage in enumerate(stages)))
-        await share(stages[0], [case for case in CASES if crowds(case)])
+    def share(n: int) -> None:
+        with standing() as stage:
+            asyncio.run(play(stage, [case for case in CASES if not crowds(case)][n::STAGES]))
 
-    with ExitStack() as stack:
-        asyncio.run(main([stack.enter_context(standing()) for _ in range(STAGES)]))
+    with ThreadPoolExecutor(STAGES) as pool, standing() as stage:
+        for one in [pool.submit(share, n) for n in range(STAGES)]:
+            one.result()
+        asyncio.run(play(stage, [case for case in CASES if crowds(case)]))
     return said
 
 

@@ -15,7 +15,7 @@ sandbox because of it.
 
 from ._version import __version__
 from .aio import AsyncClient, AsyncLease
-from .client import Client, Lease
+from .client import Canceled, Client, Lease
 from .errors import (
     Internal,
     LeaseLost,
@@ -38,6 +38,7 @@ __all__ = [
     "Ask",
     "AsyncClient",
     "AsyncLease",
+    "Canceled",
     "Change",
     "Client",
     "Decision",

@@ -297,6 +297,8 @@ class AsyncHold:
             err.add_note(f"beside it, {told}")
         if ours or err is None:
             lease.check()
+        elif lease.lost not in (None, err):
+            err.add_note(f"beside it, {lease.lost}")
 
     async def _uncancel(self, body: asyncio.Task[Any], err: BaseException | None) -> bool:
         """Take our cancellation back, as asyncio.timeout does; False where the error is another's."""

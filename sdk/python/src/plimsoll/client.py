@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -13,7 +15,7 @@ import httpx
 
 from ._calls import by_id, by_key
 from ._core import Core
-from ._effects import Answer, Effect, Lost, Program, Send, Surroundings
+from ._effects import Answer, Lost, Program, Send, Sleep, Surroundings
 from ._keep import Keeper
 from ._seek import Seeker
 from ._shell import LIMITS, Body, answer_of, lost, request_of
@@ -25,6 +27,11 @@ from .wire import Admission, Decision, Redemption
 
 T = TypeVar("T")
 _log = logging.getLogger("plimsoll")
+_LOOK = 0.05  # seconds between two looks at whether a call was cancelled
+
+
+class Canceled(Exception):
+    """The call was cancelled by the event that it was given."""
 
 
 class Client:
@@ -66,37 +73,44 @@ class Client:
         if self._owns:
             self._http.close()
 
-    def admit(self, class_: str, /, **options: Unpack[AskOptions]) -> Admission:
+    def admit(
+        self, class_: str, /, *, cancel: threading.Event | None = None, **options: Unpack[AskOptions]
+    ) -> Admission:
         """Ask for one sandbox to be admitted, and wait for it: see `Ask` and `Patience`.
 
         In refuse mode it asks again within its deadline; in queue mode it waits there for its turn. Where
-        it is interrupted (KeyboardInterrupt, a hook that raises), what was asked for is given back in the
-        background, unless keep_place.
+        it is interrupted (KeyboardInterrupt, a hook that raises), or cancelled by another thread that sets
+        `cancel` (Canceled is raised then), what was asked for is given back in the background, unless
+        keep_place.
 
         Raises NotNow when patience ends: a tempo, not a failure. Never write it to a status column: park
         the work as `waiting_capacity`, and ask again with the error's key. Never run the work outside a
         sandbox because of it.
         """
         ask, patience = split(class_, options)
-        return self._seek(Seeker(self._core, ask, None, patience))
+        return self._seek(Seeker(self._core, ask, None, patience), cancel)
 
-    def resume(self, key: str, /, **options: Unpack[WaitOptions]) -> Admission:
+    def resume(
+        self, key: str, /, *, cancel: threading.Event | None = None, **options: Unpack[WaitOptions]
+    ) -> Admission:
         """Go on with a key that was asked for before.
 
         It waits in the queue, or its boot was refused with a 503; then it is placed anew. Raises as
         `admit` does: NotNow is a tempo, never to be written to a status column.
         """
-        return self._seek(Seeker(self._core, None, key, Patience(**options)))
+        return self._seek(Seeker(self._core, None, key, Patience(**options)), cancel)
 
-    def hold(self, class_: str, /, **options: Unpack[AskOptions]) -> Hold:
+    def hold(
+        self, class_: str, /, *, cancel: threading.Event | None = None, **options: Unpack[AskOptions]
+    ) -> Hold:
         """Admit, keep alive in the background, and give back on every way out of a `with` block.
 
         Entering the block raises what `admit` raises: NotNow is a tempo, never to be written to a status
         column. When the lease is lost, `lease.lost` is set, `lease.check()` raises, and so does the end of
-        the block.
+        the block. `cancel` cancels the wait for admission, as in `admit`, and nothing after it.
         """
         ask, patience = split(class_, options)
-        return Hold(self, Seeker(self._core, ask, None, patience))
+        return Hold(self, Seeker(self._core, ask, None, patience), cancel)
 
     def get(self, key: str) -> Admission:
         """Look at one of the caller's own admissions, and change nothing."""
@@ -147,22 +161,39 @@ class Client:
 
     # The shell.
 
-    def _run(self, program: Program[T], stop: threading.Event | None = None) -> T:
+    def _run(self, program: Program[T], stop: threading.Event | None = None, *, at_once: bool = False) -> T:
+        """Drive a program to its end, or until `stop` is set: when it sleeps next, or at once."""
         heard: Any = None
+        send = self._send if stop is None or not at_once else partial(self._send_apart, stop)
         try:
             while True:
-                heard = self._perform(program.send(heard), stop or self._never)
+                effect = program.send(heard)
+                if isinstance(effect, Send):
+                    heard = send(effect)
+                else:
+                    heard = None
+                    self._sleep(effect, stop or self._never)
         except StopIteration as end:
             value: T = end.value
             return value
 
-    def _perform(self, effect: Effect, stop: threading.Event) -> Answer | Lost | None:
-        if isinstance(effect, Send):
-            return self._send(effect)
-        stop.wait(effect.ns / SECOND)
+    def _sleep(self, sleep: Sleep, stop: threading.Event) -> None:
+        stop.wait(sleep.ns / SECOND)
         if stop.is_set():
-            raise _Stopped
-        return None
+            raise Canceled
+
+    def _send_apart(self, stop: threading.Event, send: Send) -> Answer | Lost:
+        """Send in a thread that is left behind when `stop` is set: nothing ends a read from outside."""
+        answers: queue.SimpleQueue[Answer | Lost] = queue.SimpleQueue()
+        threading.Thread(
+            target=lambda: answers.put(self._send(send)), name="plimsoll call", daemon=True
+        ).start()
+        while not stop.is_set():
+            try:
+                return answers.get(timeout=_LOOK)
+            except queue.Empty:
+                continue
+        raise Canceled
 
     def _send(self, send: Send) -> Answer | Lost:
         end, body = time.monotonic_ns() + send.within, Body()
@@ -180,9 +211,9 @@ class Client:
             return lost(err)
         return answer_of(response, body.whole())
 
-    def _seek(self, seeker: Seeker) -> Admission:
+    def _seek(self, seeker: Seeker, cancel: threading.Event | None) -> Admission:
         try:
-            return self._run(seeker.seek())
+            return self._run(seeker.seek(), cancel, at_once=True)
         except BaseException as err:
             self._undo(seeker.undo(err), seeker.key)
             raise
@@ -269,7 +300,7 @@ class Lease:
     def _keep(self) -> None:
         try:
             lost = self._client._run(self._keeper.keep(), self._stop)
-        except _Stopped:
+        except Canceled:
             lost = None
         except Exception as err:  # noqa: BLE001 - a thread that died would keep nothing, and say nothing
             lost = LeaseLost(self.admission, f"its keeper failed: {err!r}")
@@ -281,15 +312,16 @@ class Lease:
 class Hold:
     """The `with` block of `Client.hold`."""
 
-    def __init__(self, client: Client, seeker: Seeker) -> None:
+    def __init__(self, client: Client, seeker: Seeker, cancel: threading.Event | None) -> None:
         self._client = client
         self._seeker = seeker
+        self._cancel = cancel
         self._lease: Lease | None = None
 
     def __enter__(self) -> Lease:
         if self._lease is not None:
             raise RuntimeError("a hold is entered once; make another")
-        admission = self._client._seek(self._seeker)
+        admission = self._client._seek(self._seeker, self._cancel)
         self._lease = Lease(self._client, Keeper(self._client._core, admission, self._seeker.since))
         self._lease._begin()
         return self._lease
@@ -307,3 +339,5 @@ class Hold:
             err.add_note(f"beside it, {told}")
         if err is None:
             self._lease.check()
+        elif self._lease.lost not in (None, err):
+            err.add_note(f"beside it, {self._lease.lost}")
