@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/table"
 )
 
 // changes lists what would have admitted the request: what its caller can do, then what only an
@@ -118,16 +119,19 @@ func otherKey(f *Facts, why string) Change {
 	return Change{Kind: Request, Who: Caller, Target: "key", Patch: patch("key", key+"-2"), Why: why}
 }
 
-// cordoned is for a host that an operator keeps from taking anything.
+// cordoned is for a host that an operator keeps from taking anything, and that would take this.
 func cordoned(f *Facts) Change {
-	ids := f.hosts("cordoned")
-	if len(ids) == 0 {
-		return Change{}
+	for i := range f.Near {
+		r := &f.Near[i]
+		if r.Why != table.Cordoned || r.Admittable < r.Need {
+			continue
+		}
+		return Change{
+			Kind: HostDeed, Who: Operator, Target: r.Host, Command: "plimsoll host uncordon " + r.Host + because(f),
+			Why: "an operator cordoned it; open again it has " + grouped(r.Admittable.FloorMiB()) + " MiB to promise",
+		}
 	}
-	return Change{
-		Kind: HostDeed, Who: Operator, Target: ids[0], Command: "plimsoll host uncordon " + ids[0] + because(f),
-		Why: "an operator cordoned it; open again, it takes what it has room for",
-	}
+	return Change{}
 }
 
 // silentHosts is for hosts that nobody hears.

@@ -69,7 +69,7 @@ func nearest(f *Facts) string {
 	best, lacks := -1, int64(0)
 	for i := range f.Near {
 		n := missing(f, &f.Near[i])
-		if n > 0 && (best < 0 || n < lacks) {
+		if f.Near[i].Why != table.Cordoned && n > 0 && (best < 0 || n < lacks) {
 			best, lacks = i, n
 		}
 	}

@@ -87,3 +87,21 @@ func TestCopyIsWhole(t *testing.T) {
 		t.Errorf("a Table has %d fields: look whether Copy takes the new ones along, then count them here", n)
 	}
 }
+
+// BenchmarkCopy is what a question of what would be costs under the replica's lock.
+func BenchmarkCopy(b *testing.B) {
+	for _, hosts := range []int{100, 10_000} {
+		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
+			tb := New(Options{})
+			for i := range hosts {
+				v := plain(fmt.Sprint("h", i), gate.FromMiB(int64(i%30)*1024))
+				if _, err := tb.Observe(&v, 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				tb.Copy()
+			}
+		})
+	}
+}

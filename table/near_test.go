@@ -14,17 +14,23 @@ func TestNear(t *testing.T) {
 	large.Dims, large.Limits = []gate.Dim{{Name: "gpus", N: 1}}, []gate.Dim{{Name: "gpus", N: 2}}
 	shut := plain("shut", 8*gate.GiB)
 	shut.Intake = IsDraining
-	tb := with(t, Options{}, small, large, whole, shut)
+	cordoned, full := plain("cordoned", 0), plain("full", 0)
+	cordoned.Intake, cordoned.Free, cordoned.Dims, cordoned.Limits = IsCordoned, 2*gate.GiB, []gate.Dim{{Name: "gpus", N: 2}}, []gate.Dim{{Name: "gpus", N: 2}}
+	full.Intake, full.Free = IsCordoned, gate.GiB/2
+	tb := with(t, Options{}, small, large, whole, shut, cordoned, full)
 	ask := stateless(4 * gate.GiB)
 	ask.Dims = []gate.Dim{{Name: "gpus", N: 2}}
 	near := tb.Near(0, &ask, &PickOptions{}, 2)
-	if len(near) != 2 || near[0].Host != "whole" || near[1].Host != "large" {
+	if len(near) != 3 || near[0].Host != "large" || near[1].Host != "small" { // both lack the dimension, too
 		t.Fatalf("%+v", near)
 	}
-	if r := near[0]; r.Need != 4*gate.GiB || r.Admittable != 900*gate.MiB || r.Why != NoRoom {
+	if r := near[2]; r.Host != "cordoned" || r.Why != Cordoned || r.Admittable != 2*gate.GiB {
 		t.Errorf("%+v", r)
 	}
-	if r := near[1]; r.Need != gate.GiB || r.Admittable != 812*gate.MiB || r.Why != NoRoom || len(r.Dims) != 1 || r.Dims[0] != (DimRoom{"gpus", 1, 2}) {
+	if near := tb.Near(0, &ask, &PickOptions{}, 9); len(near) != 4 || near[2].Host != "whole" || near[2].Need != 4*gate.GiB || near[2].Admittable != 900*gate.MiB || near[2].Why != NoRoom {
+		t.Errorf("%+v", near)
+	}
+	if r := near[0]; r.Need != gate.GiB || r.Admittable != 812*gate.MiB || r.Why != NoRoom || len(r.Dims) != 1 || r.Dims[0] != (DimRoom{"gpus", 1, 2}) {
 		t.Errorf("%+v", r)
 	}
 	ask = stateless(gate.GiB)

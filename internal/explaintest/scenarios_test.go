@@ -88,6 +88,19 @@ func all(steps ...func(*stage)) func(*stage) {
 	}
 }
 
+// cordoned waits until the hosts themselves were told.
+func cordoned(ids ...string) func(*stage) {
+	return func(s *stage) {
+		for _, id := range ids {
+			s.eventually(id+" to be told", func() bool {
+				v, err := s.hosts[id].View(s.t.Context())
+				return err == nil && v.Verdict.Intake == host.IntakeCordoned
+			})
+		}
+		s.settled()
+	}
+}
+
 func does(line string) func(*stage) { return func(s *stage) { s.run(line) } }
 
 func waits(key, class string, more string) func(*stage) {
@@ -110,8 +123,14 @@ var capacity = []scenario{
 		body: `{"key":"k","class":"base"}`, kinds: "smaller wait queue add", near: "h1 lacks 212 MiB of 1,024", time: gives("full"),
 	},
 	{
-		code: api.NoCapacity, about: "the only host is cordoned", before: does("plimsoll host cordon h1"),
+		code: api.NoCapacity, about: "the only host is cordoned", before: all(does("plimsoll host cordon h1"), cordoned("h1")),
 		body: `{"key":"k","class":"small"}`, kinds: "wait queue host add", line: "cordoned: h1", time: does("plimsoll host uncordon h1"),
+	},
+	{
+		code: api.NoCapacity, about: "one is full, and of two that are cordoned one would do",
+		hosts:  hosts(newHost("h1", 4*gate.GiB), newHost("h2", gate.GiB), newHost("h3", 8*gate.GiB)),
+		before: all(fills(100), does("plimsoll host cordon h2"), does("plimsoll host cordon h3"), cordoned("h2", "h3")),
+		body:   `{"key":"k","class":"base"}`, kinds: "wait queue host add", line: "cordoned: h2, h3; no_room: h1", near: "h1 lacks 924 MiB of 1,024", time: gives("full"),
 	},
 	{
 		code: api.NoCapacity, about: "the demanded host is full, another is not", hosts: hosts(newHost("h1", 4*gate.GiB), newHost("h2", 4*gate.GiB)),
