@@ -81,10 +81,13 @@ func waitFor(f *Facts, until string) Change {
 
 // about is a time as people say it.
 func about(d time.Duration) string {
-	if d < time.Second {
+	switch {
+	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int64(d.Round(time.Second)/time.Second))
 	}
-	return d.Round(time.Second).String()
+	return fmt.Sprintf("%d min", int64(d.Round(time.Minute)/time.Minute))
 }
 
 func queueUp(f *Facts) Change {

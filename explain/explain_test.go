@@ -165,7 +165,7 @@ func TestPoolChanges(t *testing.T) {
 		}
 	}
 	f := full()
-	if c, ok := find(explain.Of(&f), explain.Wait); !ok || !strings.HasSuffix(c.Why, "in about 41s") || c.To != 41_300 {
+	if c, ok := find(explain.Of(&f), explain.Wait); !ok || !strings.HasSuffix(c.Why, "in about 41 s") || c.To != 41_300 {
 		t.Errorf("%+v", c)
 	}
 }

@@ -36,8 +36,7 @@ type Facts struct {
 	UnlabeledFits bool // without the labels that the request itself demands, some host had room
 
 	WaitingFor string        // slot, host or quota: of a place in the line
-	State      pool.State    // of the admission that the key stands for already
-	Host       string        // on which that rests
+	Host       string        // on which the key's admission rests already
 	RetryAfter time.Duration // the appointment that was made
 }
 

@@ -20,7 +20,7 @@ func (c call) facts(a *admission.Answer, r *api.Refusal) *explain.Facts {
 	f.Request, f.Tenant, f.Ask, f.RetryAfter = c.asked(), claim.Contents.Tenant, c.ask, r.RetryAfter
 	f.Hosts = g.hostsFor(claim.Contents.Host != "" && !claim.Contents.Prefer)
 	f.Pool = g.poolFacts(claim.Pool, &a.Standing)
-	f.State, f.Host = a.Row.State, a.Row.Host
+	f.Host = a.Row.Host
 	f.WaitingFor = string(a.Row.WaitingFor)
 	if len(a.Tally[string(host.LacksLabel)]) > 0 && len(f.Request.Labels) > 0 {
 		f.UnlabeledFits = g.fitsUnlabeled(&c.claim, c.pin.Require)
