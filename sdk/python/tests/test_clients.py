@@ -204,15 +204,13 @@ def test_an_interrupted_wait_is_given_back_in_the_background() -> None:
         assert standin.count("DELETE /v1/admissions/run-7") == 1
 
 
-@pytest.mark.parametrize("waits", ["in a call", "between two"])
-def test_another_thread_cancels_by_an_event(waits: str) -> None:
-    first = place() if waits == "in a call" else no("pool_full", retry_after_ms=60_000)
-    gate = {"POST /v1/admissions": first, "DELETE": yes(state="released")}
+def test_another_thread_cancels_a_call_by_an_event() -> None:
+    gate = {"POST /v1/admissions": place(), "DELETE": yes(state="released")}
     with standing_in(lambda what: gate.get(what) or gate.get(what.split()[0]) or HANG) as standin:
         cancel = threading.Event()
 
         def other() -> None:
-            standin.wait_for("POST /v1/admissions/run-7/attempt" if waits == "in a call" else "POST")
+            standin.wait_for("POST /v1/admissions/run-7/attempt")
             cancel.set()
 
         with blocking(standin) as client, ThreadPoolExecutor(1) as pool:
@@ -221,7 +219,18 @@ def test_another_thread_cancels_by_an_event(waits: str) -> None:
             with pytest.raises(Canceled):
                 client.admit("build", mode="queue", key="run-7", cancel=cancel)
             assert time.monotonic() - began < 5
-        assert standin.count("DELETE /v1/admissions/run-7") == (waits == "in a call")
+        assert standin.count("DELETE /v1/admissions/run-7") == 1
+
+
+def test_an_event_cancels_between_two_calls_and_there_is_nothing_to_give_back() -> None:
+    with (
+        standing_in(lambda _: no("pool_full", retry_after_ms=60_000)) as standin,
+        blocking(standin) as client,
+    ):
+        cancel = threading.Event()
+        with pytest.raises(Canceled):
+            client.admit("build", cancel=cancel, on_retry=lambda *_: cancel.set())
+        assert standin.asked == ["POST /v1/admissions"]
 
 
 def ring(standin: Standin, when: str) -> None:
