@@ -118,6 +118,9 @@ func (g *Gateway) askers(consumer string, s *story) []string {
 			names = append(names, fleet.Consumers[i].Name)
 		}
 	}
+	if g.Local != nil { // whom no configuration names
+		names = append(names, g.Local.Name)
+	}
 	for _, d := range s.decisions {
 		names = append(names, d.Told.Consumer)
 	}

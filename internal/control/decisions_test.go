@@ -299,3 +299,17 @@ func btoi(b bool) int {
 	}
 	return 0
 }
+
+// TestDecisionOfWhoIsOnThisMachine: an operator finds a yes by its key, also that of whoever no
+// configuration names.
+func TestDecisionOfWhoIsOnThisMachine(t *testing.T) {
+	bubble(t, oneHost(4096), func(r *rig) {
+		_, err := r.g.Admit(t.Context(), root, api.AdmissionRequest{Key: "mine", Class: "small"})
+		r.must(err)
+		list, err := r.g.Decisions(t.Context(), root, "mine", 10)
+		r.must(err)
+		if len(list.Decisions) != 1 || list.Decisions[0].Outcome != api.DecisionOutcomeAdmitted {
+			t.Errorf("%+v", list)
+		}
+	})
+}
