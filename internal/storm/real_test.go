@@ -1,11 +1,14 @@
 package storm
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,31 +22,34 @@ func bench(words ...string) (string, error) {
 	return reporttest.Output(BenchCommand("test"), words...)
 }
 
-// smallStorm takes some seconds in each mode.
-var smallStorm = []string{"--clients", "40", "--cap", "10", "--load", "2", "--storm", "1s", "--before", "500ms", "--deadline", "4s"}
-
-// Real clients at a real replica: each is answered, those that wait in line all get a slot and in its
-// order of time, what was played is like what was measured, and the page is one that can be read.
-func TestRealStorm(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "a.html")
-	out, err := bench(append(smallStorm, "-o", "json", "--report", file)...)
+// stormOf is a storm of some seconds in one mode.
+func stormOf(t *testing.T, mode, deadline string, words ...string) *RealRun {
+	t.Helper()
+	words = append(words, "--clients", "40", "--cap", "10", "--load", "2", "--storm", "1s", "--before", "500ms", "--mode", mode, "--deadline", deadline, "-o", "json")
+	out, err := bench(words...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r RealResult
-	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Runs) != 2 {
+	r := new(RealResult)
+	if err := json.Unmarshal([]byte(out), r); err != nil || len(r.Runs) != 1 || r.Runs[0].Mode != mode {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, one := range r.Runs {
-		m := one.Measured
-		if m.Callers != 40 || one.Errors != 0 || m.Waiters < 10 || m.Attempts < 1 || m.Hints < m.Waiters-m.GaveUps || one.Connections < 40 || one.MostOpen > one.Connections || one.PostP50 <= 0 {
-			t.Errorf("%+v", one)
-		}
+	one := &r.Runs[0]
+	if m := one.Measured; m.Callers != 40 || one.Errors != 0 || m.Waiters < 10 || m.Attempts < 1 || one.Connections < 40 || one.MostOpen > one.Connections || one.PostP50 <= 0 {
+		t.Errorf("%+v", one)
 	}
-	line := r.Runs[0]
-	if m := line.Measured; line.Mode != "queue" || m.GaveUps != 0 || m.Attempts < 2 || m.Attempts > 3 || line.Played.Callers != m.Callers || line.Played.Attempts > 3 {
-		t.Errorf("%+v", line)
+	return one
+}
+
+// Real clients that wait in line at a real replica all get a slot, as those that are played do, and the
+// page is one that can be read.
+func TestRealStorm(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "a.html")
+	one := stormOf(t, "queue", "1m", "--report", file)
+	m, played := one.Measured, one.Played
+	if m.GaveUps != 0 || m.Attempts < 2 || m.Hints < m.Waiters || played.Callers != m.Callers || played.GaveUps != 0 || played.Attempts > 3 {
+		t.Errorf("%+v", one)
 	}
 	page, err := os.ReadFile(file)
 	if err != nil {
@@ -55,6 +61,15 @@ func TestRealStorm(t *testing.T) {
 		}
 	}
 	reporttest.InBrowser(t, string(page))
+}
+
+// In refuse mode some may give up, and each of the others has been told as often as it was refused.
+func TestRealStormInRefuseMode(t *testing.T) {
+	t.Parallel()
+	one := stormOf(t, "refuse", "3s")
+	if m := one.Measured; m.Hints < m.Waiters-m.GaveUps || m.GaveUps > m.Waiters || m.Recovery == 0 {
+		t.Errorf("%+v", one)
+	}
 }
 
 // Whoever interrupts it has given back what it held and the places that it had: of a replica that goes on.
@@ -148,4 +163,42 @@ func TestNobodyThere(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Runs[0].Measured.Waiters != 5 || r.Runs[0].Measured.GaveUps != 5 {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// What the gate counts of its hints (plimsoll_retry_after_error_ratio) is what its clients see: one for each
+// who waited and was admitted.
+func TestGateJudgesItsHintsAsItsClientsDo(t *testing.T) {
+	t.Parallel()
+	o := DefaultRealOptions()
+	o.Clients, o.Cap, o.Load, o.Storm, o.Deadline, o.Before, o.Modes = 40, 10, 2, time.Second, time.Minute, 0, []pool.Mode{pool.Queue}
+	at, err := o.replica(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.stop()
+	again := o
+	again.Address, again.Token, again.Class = at.address, at.token, "queue"
+	r, err := Run(t.Context(), again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counted, m := gateJudged(t, at.address), r.Runs[0].Measured; m.GaveUps > 0 || m.Waiters < 10 || counted != float64(m.Waiters) {
+		t.Errorf("the gate counts %v; its clients %+v", counted, m)
+	}
+}
+
+// gateJudged is how many hints a replica has judged.
+func gateJudged(t *testing.T, address string) (all float64) {
+	resp, err := http.Get(address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), "} ")
+		if n, err := strconv.ParseFloat(value, 64); err == nil && strings.HasPrefix(name, "plimsoll_retry_after_error_ratio_count{") {
+			all += n
+		}
+	}
+	return all
 }
