@@ -57,7 +57,12 @@ func turn(f *Facts) []Change {
 	switch {
 	case f.Code == api.QueueTimeout:
 		again := Change{Kind: QueueUp, Who: Caller, Target: "key", Why: "post the key again: it takes a new place, and waits as long again"}
+		if f.lacks() == forHost {
+			return []Change{again, smaller(f), unlabeled(f), elsewhere(f), cordoned(f), addHost(f)}
+		}
 		return append([]Change{again}, limits(f)...)
+	case f.lacks() == forHost && f.Code == api.WaitingCapacity: // its key stands for these contents
+		return append([]Change{waitFor(f, "room comes back on a host"), cordoned(f), addHost(f)}, silentHosts(f)...)
 	case f.lacks() == forHost:
 		return room(f)
 	case f.Code == api.WaitingCapacity:

@@ -187,6 +187,10 @@ var capacity = []scenario{
 		body: `{"key":"k","class":"small","tenant":"poor","mode":"queue"}`, kinds: "wait limit", time: gives("q"),
 	},
 	{
+		code: api.WaitingCapacity, about: "for a host", before: fills(200), body: `{"key":"k","class":"base","mode":"queue"}`,
+		kinds: "wait add", near: "h1 lacks 824 MiB of 1,024", time: gives("full"),
+	},
+	{
 		code: api.TenantOverQuota, about: "its quota", before: func(s *stage) { s.hold("q", "small", `,"tenant":"poor"`) },
 		body: `{"key":"k","class":"small","tenant":"poor"}`, kinds: "queue limit", line: "the quota of tenant poor says not allowed (tenant_over_quota): tenant poor holds 1 of its 1",
 		time: gives("q"),
