@@ -77,7 +77,6 @@ export class Client implements AsyncDisposable {
   readonly #policy: Policy;
   readonly #unreleased: (error: NotReleased) => void;
   readonly #leases = new Set<Lease>();
-  readonly #runs = new Set<Promise<unknown>>();
   readonly #undoing = new Set<Promise<void>>();
   readonly #asking = new Set<AbortController>();
   #closed: DOMException | undefined;
@@ -153,16 +152,6 @@ export class Client implements AsyncDisposable {
    */
   async run<T>(ask: Ask, body: (lease: Lease) => Promise<T> | T, options: WaitOptions = {}): Promise<T> {
     const lease = await this.hold(ask, options);
-    const running = this.#within(lease, body);
-    this.#runs.add(running);
-    try {
-      return await running;
-    } finally {
-      this.#runs.delete(running);
-    }
-  }
-
-  async #within<T>(lease: Lease, body: (lease: Lease) => Promise<T> | T): Promise<T> {
     let result: T;
     try {
       result = await body(lease);
@@ -253,17 +242,19 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * Ends all that goes on: asks that still wait are cancelled, the signals of leases abort, and what is
-   * still held `graceMs` later is given back. It returns when that is told, or could not be.
+   * Ends all that goes on: asks that still wait are cancelled, the signals of leases abort, and what
+   * is still held `graceMs` later is given back. It returns when that is told, or could not be; this
+   * client asks for nothing any more then.
    */
   async close(graceMs = 2_000): Promise<void> {
     const reason = (this.#closed ??= new DOMException("the client was closed", "AbortError"));
     for (const asking of this.#asking) asking.abort(reason);
     for (const lease of this.#leases) lease.interrupt(reason);
-    await Promise.race([
-      Promise.allSettled(this.#runs),
-      sleep(this.#transport.clock, graceMs, undefined, true),
-    ]);
+    const over = new AbortController();
+    void Promise.all(Array.from(this.#leases, (lease) => lease.gone)).then(() => {
+      over.abort();
+    });
+    await sleep(this.#transport.clock, graceMs, over.signal).catch(() => undefined);
     for (const lease of this.#leases) void this.#undo(lease.admission.key, () => lease.release());
     await this.settled();
   }

@@ -34,6 +34,8 @@ export interface Keeper {
 export class Lease implements AsyncDisposable {
   /** Aborts when the lease is lost (its reason is a {@link LeaseLost}), or its caller's signal does. */
   readonly signal: AbortSignal;
+  /** Settles when the lease was given back, or could not be. */
+  readonly gone: Promise<void>;
   readonly #keeper: Keeper;
   readonly #told = new AbortController();
   readonly #over = new AbortController();
@@ -46,6 +48,7 @@ export class Lease implements AsyncDisposable {
   #heardAt: number;
   #lost: LeaseLost | undefined;
   #released: Promise<void> | undefined;
+  #goes: () => void = () => undefined;
 
   constructor(keeper: Keeper, admission: Admission, signal?: AbortSignal) {
     this.#keeper = keeper;
@@ -53,6 +56,7 @@ export class Lease implements AsyncDisposable {
     this.#heardAt = keeper.clock.now();
     this.#due();
     this.signal = this.#told.signal;
+    this.gone = new Promise((resolve) => (this.#goes = resolve));
     const end = passOn(signal, this.#told);
     this.#over.signal.addEventListener("abort", end);
     this.#beating = this.#keep();
@@ -102,6 +106,7 @@ export class Lease implements AsyncDisposable {
       if (!this.#lost) throw new NotReleased(this.#admission.key, error);
     } finally {
       this.#keeper.done(this);
+      this.#goes();
     }
   }
 

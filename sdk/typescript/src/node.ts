@@ -39,7 +39,7 @@ export function releaseOnExit(client: Client, options: ReleaseOnExitOptions = {}
     });
   };
   const idle = (): void => {
-    if (client.held > 0) void client.close(options.graceMs);
+    if (client.held > 0) void client.close(0); // nobody is there who could end by itself
   };
   const takeBack = (): void => {
     for (const signal of signals) process.off(signal, end);

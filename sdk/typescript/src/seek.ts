@@ -59,6 +59,7 @@ export class Seeker {
 
   async seek(): Promise<Admission> {
     for (;;) {
+      this.#options.signal?.throwIfAborted();
       const asked = this.#now();
       const holdMs = this.#holdMs();
       try {
@@ -112,7 +113,6 @@ export class Seeker {
 
   async #ask(holdMs: number): Promise<Admission | Waiting> {
     this.#attempts++;
-    this.#options.signal?.throwIfAborted();
     return place(await (this.#request ? this.#post(this.#request) : this.#attempt(holdMs)));
   }
 

@@ -267,6 +267,15 @@ test("cancelled between refusals, nothing is left to give back", async () => {
   assert.deepEqual(world.asked, ["POST /v1/admissions"]);
 });
 
+test("cancelled beforehand, nothing is asked", async () => {
+  const world = new World();
+  const client = world.client(({ body }) => yes(body["key"]));
+  const error = await world.failure(client.admit(ask, { signal: AbortSignal.abort("no") }));
+  assert.equal(error, "no");
+  await world.until(client.settled());
+  assert.deepEqual(world.asked, []);
+});
+
 test("what was cut off may be heard late, so it is given back twice", async () => {
   const world = new World();
   const client = world.client(({ method }) => (method === "DELETE" ? problem(404, "not_found") : lost()));
