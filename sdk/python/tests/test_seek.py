@@ -9,6 +9,7 @@ import pytest
 from play import Play, in_turn, no, place, yes
 
 from plimsoll import Admission, Internal, Never, NotAllowed, NotNow, QueueTimeout, StillWaiting, Unreachable
+from plimsoll._calls import Call
 from plimsoll._effects import Answer, Lost
 from plimsoll._seek import Seeker
 from plimsoll.options import split
@@ -129,6 +130,34 @@ def test_the_next_address_is_asked_where_one_does_not_answer() -> None:
     play.run(seeker(play).seek())
     play.run(seeker(play).seek())
     assert [s.address for s in play.sent] == ["a", "b", "b"]
+
+
+@pytest.mark.parametrize("first", [LOST, no("unavailable")])
+def test_what_one_address_heard_is_not_forgotten_over_the_next(first: Answer | Lost) -> None:
+    play = Play(lambda sent: first if sent.address == "a" else REFUSED, addresses="http://a,http://b")
+    play.core._at = 0
+    failed = seeker(play, deadline=0)
+    with pytest.raises(Unreachable) as told:
+        play.run(failed.seek())
+    assert told.value.heard
+    assert failed.undo(told.value) is not None
+
+
+def first_then_yes(first: Answer | Lost) -> Play:
+    play = Play(lambda sent: first if sent.address == "a" else yes(), addresses="http://a,http://b")
+    play.core._at = 0
+    return play
+
+
+def test_what_may_not_be_done_twice_goes_on_only_unheard() -> None:
+    once = Call("POST", "/v1/once")
+    play = first_then_yes(LOST)
+    with pytest.raises(Unreachable):
+        play.run(play.core.do(once))
+    assert [s.address for s in play.sent] == ["a"]
+    play = first_then_yes(REFUSED)
+    play.run(play.core.do(once))
+    assert [s.address for s in play.sent] == ["a", "b"]
 
 
 def test_a_waiter_comes_back_shortly_before_its_turn() -> None:

@@ -59,7 +59,7 @@ class Core:
 
     def do(self, call: Call) -> Program[Any]:
         """Send one call; where a replica does not answer, ask the next."""
-        first, last = self._at, len(self.bases) - 1
+        first, last, heard = self._at, len(self.bases) - 1, False
         for i in range(len(self.bases)):
             at = (first + i) % len(self.bases)
             try:
@@ -72,8 +72,12 @@ class Core:
                     raise
                 self._at = (at + 1) % len(self.bases)  # whoever asks again begins there
                 unheard = isinstance(err, Unreachable) and not err.heard
-                if i == last or not (call.repeatable or unheard):
-                    raise
+                heard = heard or not unheard
+                if i < last and (call.repeatable or unheard):
+                    continue
+                if isinstance(err, Unreachable):
+                    err.heard = heard  # by this address, or by one before
+                raise
             else:
                 self._at = at
                 self._credit()
