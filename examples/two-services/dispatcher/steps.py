@@ -11,7 +11,17 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from plimsoll import AsyncClient, Internal, Never, NotAllowed, NotNow, PlimsollError, StillWaiting, Waiting
+from plimsoll import (
+    Admission,
+    AsyncClient,
+    Internal,
+    Never,
+    NotAllowed,
+    NotNow,
+    PlimsollError,
+    StillWaiting,
+    Waiting,
+)
 
 from .jobs import OVER, Job, Jobs
 from .provider import Provider, ProviderAway, TicketRefused
@@ -34,6 +44,7 @@ class Dispatcher:
         self._provider = provider
         self._told = told
         self._pause = 0.5
+        self._order = asyncio.Lock()
 
     async def run(self, *, until_idle: bool = False) -> None:
         """Lead builds on, also those that are submitted meanwhile; with until_idle until all are over."""
@@ -64,7 +75,7 @@ class Dispatcher:
     async def _step(self, job: Job) -> Job:
         match job.state:
             case "submitted":
-                return self._jobs.becomes(job.id, "waiting_capacity")
+                return await self._line_up(job)
             case "waiting_capacity":
                 return await self._ask(job)
             case "admitted":
@@ -74,40 +85,49 @@ class Dispatcher:
             case _:
                 return await self._give_back(job)
 
+    async def _line_up(self, job: Job) -> Job:
+        """Take a place in the line, one build after the other, so that they stand as they were submitted."""
+        async with self._order:
+            job = self._jobs.becomes(job.id, "waiting_capacity")
+            try:
+                admission = await self._admit(job, 0)
+            except StillWaiting:
+                return job
+        return self._jobs.becomes(job.id, "admitted", epoch=admission.epoch)
+
     async def _ask(self, job: Job) -> Job:
-        """Take a place in the line, or go on with it, and wait there for one step."""
+        """Go on with the place, or take one, and wait there for one step."""
 
         def progress(w: Waiting) -> None:
             self._jobs.stands(job.id, w.position, w.retry_after_ms / 1000, f"waits for a {w.waiting_for}")
             self._told(self._jobs.get(job.id))
 
         try:
-            admission = await self._gate.admit(
-                job.class_,
-                key=job.key,
-                mode="queue",
-                max_queue_age=MAX_QUEUE_AGE,
-                deadline=STEP,
-                keep_place=True,
-                on_progress=progress,
-            )
+            admission = await self._admit(job, STEP, progress)
         except StillWaiting:
             return self._jobs.get(job.id)
         return self._jobs.becomes(job.id, "admitted", epoch=admission.epoch)
+
+    async def _admit(
+        self, job: Job, deadline: float, progress: Callable[[Waiting], None] | None = None
+    ) -> Admission:
+        """Ask for the build's admission, for the first time or again: its key makes that the same."""
+        return await self._gate.admit(
+            job.class_,
+            key=job.key,
+            mode="queue",
+            max_queue_age=MAX_QUEUE_AGE,
+            deadline=deadline,
+            keep_place=True,  # also when this process is told to end
+            on_progress=progress,
+        )
 
     async def _boot(self, job: Job) -> Job:
         """Take the ticket to the provider. It is not kept in the file: the same key gets it again."""
         if await self._provider.state(job.container) is not None:
             return self._jobs.becomes(job.id, "running")
         try:
-            admission = await self._gate.admit(
-                job.class_,
-                key=job.key,
-                mode="queue",
-                max_queue_age=MAX_QUEUE_AGE,
-                deadline=0,
-                keep_place=True,
-            )
+            admission = await self._admit(job, 0)
         except StillWaiting:  # what was admitted has ended meanwhile, and this is a new place
             return self._jobs.becomes(job.id, "waiting_capacity")
         if admission.epoch != job.epoch:

@@ -70,6 +70,7 @@ def test_a_line_outlives_the_dispatcher(tmp_path: Path) -> None:
         first = start(account, db)
         eventually("nine to wait", lambda: sorted(line().values()) == list(range(1, 10)))
         before = line()
+        assert before == {name: place for place, name in enumerate(names[4:], 1)}
         first.kill()
         first.communicate()
         for name in before:
