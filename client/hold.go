@@ -141,6 +141,9 @@ func (k *keeper) keep(ctx context.Context) {
 			continue
 		case isOver(err), k.left() <= 0:
 			a := k.lease.Admission()
+			if isOver(err) && k.endedItself(ctx, a) || ctx.Err() != nil {
+				return
+			}
 			k.over = &Lost{Key: a.Key, ID: a.ID, Err: err}
 			k.drop(k.over)
 			return
@@ -164,6 +167,16 @@ func (e ended) Error() string { return "it is " + string(e.state) }
 func isOver(err error) bool {
 	var e ended
 	return errors.As(err, &e) || errors.Is(err, api.NotFound) || errors.Is(err, api.Forbidden)
+}
+
+// endedItself says whether what is over is a sandbox that ran on a host and has ended there: body,
+// which waits for that, hears of it by itself.
+func (k *keeper) endedItself(ctx context.Context, a *api.Admission) bool {
+	if a.Host == "" {
+		return false
+	}
+	last, err := k.c.GetID(ctx, a.ID)
+	return err == nil && last.State == api.AdmissionStateReleased && last.StartedAt != nil
 }
 
 // beat sends one heartbeat, by the id: the key may come to name another admission.

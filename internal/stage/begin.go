@@ -214,12 +214,16 @@ func (s *Stage) do(of *scene, e Event) {
 	n := min(e.Free, len(of.held))
 	freed := of.held[:n]
 	of.held = of.held[n:]
+	text := of.ticket
 	of.mu.Unlock()
 	for _, key := range freed {
 		_, _ = s.clients["other"].Release(of.ctx, key) // the judge sees what came of it
 	}
 	if !e.End {
 		return
+	}
+	if e.Ran {
+		_, _ = s.clients["substrate"].RedeemTicket(of.ctx, api.TicketRequest{Ticket: text, Instance: "a-sandbox"})
 	}
 	list, err := s.standing(of.ctx, "caller")
 	if err != nil {

@@ -30,6 +30,7 @@ type Setup struct {
 	Held        int    `json:"held"`         // slots that somebody else holds
 	HintMS      int64  `json:"hint_ms"`      // each appointment is told as this; 0: as the replica tells it
 	HeartbeatMS int64  `json:"heartbeat_ms"` // each admission is told this; 0: as the replica tells it
+	Host        string `json:"host"`         // answers say that this host holds it, and not a pool without hosts
 	Queued      string `json:"queued"`       // a key of the caller's that waits in the queue already
 	Taken       string `json:"taken"`        // a key of the caller's that is admitted already, with other contents
 	Ticket      string `json:"ticket"`       // valid, forged, replayed or released: what begin hands out
@@ -76,6 +77,7 @@ type Event struct {
 	AfterAnswers  int    `json:"after_answers"`
 	AfterMS       int64  `json:"after_ms"`
 	Free          int    `json:"free"` // slots that somebody else gives back
+	Ran           bool   `json:"ran"`  // what the caller holds was booted, before it ended
 	End           bool   `json:"end"`  // an operator ends what the caller holds
 	At            string `json:"at"`   // which requests count; empty: any
 }

@@ -38,11 +38,12 @@ type scene struct {
 	held    []string // keys of somebody else's slots
 	counted int      // what the gate counted before
 
-	mu    sync.Mutex // guards log, seen and due
-	log   []*request
-	seen  map[string]int // at -> how many, per fault's filter
-	due   []Event        // not yet
-	after sync.WaitGroup // events that happen
+	mu     sync.Mutex // guards log, seen, due and ticket
+	log    []*request
+	ticket string         // the newest that was handed out
+	seen   map[string]int // at -> how many, per fault's filter
+	due    []Event        // not yet
+	after  sync.WaitGroup // events that happen
 }
 
 // take notes a request, and says what goes wrong with it.
@@ -116,11 +117,15 @@ func (s *scene) answered(q *request, a reply) {
 		RetryMS int64  `json:"retry_after_ms"`
 		PollMS  int64  `json:"poll_after_ms"`
 		Receipt string `json:"receipt"`
+		Ticket  string `json:"ticket"`
 	}
 	_ = json.Unmarshal(a.body, &said) // what is no document says nothing
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q.ended, q.status, q.code = time.Since(s.began), a.status, said.Code
+	if said.Ticket != "" {
+		s.ticket = said.Ticket
+	}
 	q.pollMS, q.receives = said.PollMS, said.Receipt
 	q.hint = time.Duration(said.RetryMS) * time.Millisecond
 	if after, err := strconv.Atoi(a.header.Get("Retry-After")); err == nil && q.hint == 0 {
@@ -134,7 +139,7 @@ func (s *scene) answered(q *request, a reply) {
 // bend tells appointments and heartbeats as the setup says.
 func (s *scene) bend(a *reply) {
 	set := s.of.Setup
-	if set.HintMS == 0 && set.HeartbeatMS == 0 {
+	if set.HintMS == 0 && set.HeartbeatMS == 0 && set.Host == "" {
 		return
 	}
 	var said map[string]json.RawMessage
@@ -148,6 +153,10 @@ func (s *scene) bend(a *reply) {
 		if _, ok := said[f.name]; ok && f.ms > 0 {
 			said[f.name] = json.RawMessage(strconv.FormatInt(f.ms, 10))
 		}
+	}
+	if _, ok := said["epoch"]; ok && set.Host != "" { // an admission
+		delete(said, "audience")
+		said["host"] = json.RawMessage(strconv.Quote(set.Host))
 	}
 	if set.HintMS > 0 && a.header.Get("Retry-After") != "" {
 		a.header.Set("Retry-After", strconv.FormatInt((set.HintMS+999)/1000, 10))

@@ -363,6 +363,7 @@ export class Client implements AsyncDisposable {
     const keeper: Keeper = {
       clock,
       heartbeat: (id, bound) => this.heartbeatId(id, { signal: bound }),
+      look: (id, bound) => this.getId(id, { signal: bound }),
       permitted: (error) => this.#transport.permitted(error),
       giveBack: (last) => this.#giveBack(last),
       done: (lease) => this.#leases.delete(lease),

@@ -20,6 +20,7 @@ const withoutTokenMs = 1_000;
 export interface Keeper {
   readonly clock: Clock;
   heartbeat(id: string, signal: AbortSignal): Promise<Admission>;
+  look(id: string, signal: AbortSignal): Promise<Admission>;
   /** Whether a call that failed so may be made again at once. */
   permitted(error: unknown): boolean;
   giveBack(last: Admission): Promise<void>;
@@ -112,9 +113,10 @@ export class Lease implements AsyncDisposable {
 
   /** Notes when the next heartbeat is. */
   #due(): void {
-    const { heartbeat_ms = 0 } = this.#admission;
-    this.#ends = heartbeat_ms > 0;
-    this.#everyMs = this.#ends ? heartbeat_ms : quietLookMs;
+    const { heartbeat_ms = 0, audience } = this.#admission;
+    this.#everyMs = heartbeat_ms > 0 ? heartbeat_ms : quietLookMs;
+    // What a host holds is that host's to end: it goes on while no replica is there.
+    this.#ends = audience !== undefined;
   }
 
   /** How long the lease lasts without another word. */
@@ -147,11 +149,25 @@ export class Lease implements AsyncDisposable {
       this.#take(await this.#keeper.heartbeat(this.#admission.id, bounded.signal), began);
       return this.#everyMs;
     } catch (error) {
+      if (isOver(error) && (await this.#endedItself())) {
+        this.#over.abort();
+        return 0;
+      }
       return this.#failed(error);
     } finally {
       callOff?.();
       end();
     }
+  }
+
+  /**
+   * Whether what is over is a sandbox that ran on a host and has ended there: whoever waits for that
+   * hears of it by itself.
+   */
+  async #endedItself(): Promise<boolean> {
+    if (this.#admission.host === undefined) return false;
+    const last = await this.#keeper.look(this.#admission.id, this.#over.signal).catch(() => undefined);
+    return last?.state === "released" && last.started_at !== undefined;
   }
 
   #take(heard: Admission, began: number): void {

@@ -121,7 +121,7 @@ test("a heartbeat that was lost is made up for", async () => {
 test("what runs on a host needs no heartbeat", async () => {
   const world = new World();
   const client = world.client(
-    gate(() => yes("mine", { state: "running", ticket: undefined, heartbeat_ms: undefined })),
+    gate(() => yes("mine", { state: "running", host: "h-1", audience: undefined, heartbeat_ms: undefined })),
   );
   await world.until(
     client.run(ask, async (lease) => {

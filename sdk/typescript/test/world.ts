@@ -152,7 +152,15 @@ export function problem(status: number, code: string, more: object = {}): Respon
 export function yes(key: unknown, more: object = {}): Response {
   const at = "2026-09-08T12:00:00Z";
   const same = { consumer: "ci", class: "agent", state: "admitted", epoch: 7, created_at: at };
-  return json(201, { id: "adm-1", key, ...same, ticket: "plm1.x", heartbeat_ms: 20_000, ...more });
+  return json(201, {
+    id: "adm-1",
+    key,
+    ...same,
+    ticket: "plm1.x",
+    heartbeat_ms: 20_000,
+    audience: "cloud",
+    ...more,
+  });
 }
 
 /** A place in the queue. */
