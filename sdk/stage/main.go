@@ -1,13 +1,16 @@
 // Command stage is where SDKs are tried: see package internal/stage. It prints one line of JSON when it
-// is ready, and ends when its standard input does.
+// is ready, and ends when its standard input does, or at a signal.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/plimsoll-project/plimsoll/internal/stage"
 )
@@ -19,15 +22,26 @@ func main() {
 	}
 }
 
-func run() error {
-	s, err := stage.Start(context.Background())
+func run() (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s, err := stage.Start(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := json.NewEncoder(os.Stdout).Encode(s.Note()); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	over := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, os.Stdin)
+		over <- err
+	}()
+	select {
+	case err := <-over:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
 }
