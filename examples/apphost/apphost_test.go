@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -259,4 +261,37 @@ func TestRecordsAreChecked(t *testing.T) {
 			t.Errorf("%s was read as %+v", text, r)
 		}
 	}
+}
+
+// The status page shows what is so, in a real browser. Skipped where there is none.
+func TestTheStatusPage(t *testing.T) {
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skipf("no browser is here: %v", err)
+	}
+	s := newStage(t, time.Hour)
+	s.visit("blog")
+	s.visit("shop")
+	s.get("wiki", "/", "text/html")
+	s.get("typo", "/", "*/*")
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	held := make(chan struct{})
+	go func() { defer close(held); s.try("wiki", "/", "*/*") }() // so that it goes on waiting
+	dom, err := exec.CommandContext(ctx, chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(),
+		"--virtual-time-budget=3000", "--dump-dom", fmt.Sprintf("http://127.0.0.1:%d/", s.port)).Output()
+	if err != nil {
+		t.Fatalf("the browser: %v", err)
+	}
+	for _, words := range []string{
+		"2 running, 1 waiting, 3 hibernated", "2 of 2 busy, 1 waits", "in line of pool apps, 2 of 2 busy",
+		"The last wake came to nothing: unknown_class", "running: admitted on h1", "wakes at the next request",
+	} {
+		if !strings.Contains(string(dom), words) {
+			t.Errorf("the page does not say %q:\n%s", words, dom)
+		}
+	}
+	s.apps.stop() // answers the request that is held
+	<-held
+	s.apps.start()
 }
