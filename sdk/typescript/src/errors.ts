@@ -150,6 +150,11 @@ export class Unreachable extends NotNow {
     this.url = url;
     this.heard = heard;
   }
+
+  /** The same of a request that another address may have taken up. */
+  asHeard(): Unreachable {
+    return new Unreachable(this.url, this.cause);
+  }
 }
 
 /** What an error says, with what lies under it: fetch hides the reason there. */
@@ -210,7 +215,7 @@ export function worthAnotherTry(error: unknown): error is NotNow {
 }
 
 /** A call that nobody heard: there was no connection for it. */
-export function unheard(error: unknown): boolean {
+export function unheard(error: unknown): error is Unreachable {
   return error instanceof Unreachable && !error.heard;
 }
 

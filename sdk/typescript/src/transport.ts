@@ -68,6 +68,7 @@ export class Transport {
   /** Sends one request; an answer from 300 on is thrown. */
   async do(call: Call, signal?: AbortSignal): Promise<Answer> {
     let failed: unknown;
+    let heard = false;
     for (const { base, at } of this.#inTurn()) {
       try {
         const answer = await this.#ask(base, call, signal);
@@ -79,7 +80,8 @@ export class Transport {
           throw error;
         }
         this.#at = (at + 1) % this.#settings.addresses.length; // whoever asks again begins there
-        failed = error;
+        heard ||= !unheard(error);
+        failed = unheard(error) && heard ? error.asHeard() : error; // by an address before
         if (!repeatable(call) && !unheard(error)) break;
       }
     }

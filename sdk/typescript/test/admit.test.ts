@@ -321,6 +321,19 @@ test("where one address is down the next is asked, and kept", async () => {
   );
 });
 
+test("what one address may have heard is given back, though the next one refuses connections", async () => {
+  const world = new World();
+  const server = ({ method, host }: Seen) => {
+    if (method === "DELETE") return problem(404, "not_found");
+    return lost(host === "a" ? "ECONNRESET" : "ECONNREFUSED");
+  };
+  const client = world.client(server, { addresses: "http://a,http://b" });
+  const error = await world.failure(client.admit(ask, { patienceMs: 0 }));
+  assert.ok(error instanceof Unreachable && error.heard);
+  await world.until(client.settled());
+  assert.equal(world.seen.at(-1)?.method, "DELETE");
+});
+
 test("what must not be done twice goes to the next address only if it cannot have been heard", async () => {
   for (const [code, hosts] of [
     ["ECONNREFUSED", ["a", "b"]],

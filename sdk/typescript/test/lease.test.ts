@@ -118,11 +118,11 @@ test("a heartbeat that was lost is made up for", async () => {
   );
 });
 
-test("what runs on a host needs no heartbeat", async () => {
+test("what runs on a host is looked at, and not lost by silence", async () => {
   const world = new World();
-  const client = world.client(
-    gate(() => yes("mine", { state: "running", host: "h-1", audience: undefined, heartbeat_ms: undefined })),
-  );
+  const running = () =>
+    yes("mine", { state: "running", host: "h-1", audience: undefined, heartbeat_ms: undefined });
+  const client = world.client(gate((_, nth) => (nth === 2 ? running() : lost())));
   await world.until(
     client.run(ask, async (lease) => {
       await world.sleep(500_000);
@@ -130,6 +130,27 @@ test("what runs on a host needs no heartbeat", async () => {
     }),
   );
   assert.ok(beats(world).length > 20);
+});
+
+test("a sandbox that has ended on its host by itself is none that was lost", async () => {
+  const world = new World();
+  const onHost = { host: "h-1", audience: undefined };
+  const client = world.client(({ method, path }) => {
+    if (method === "DELETE") return released();
+    if (path.endsWith("/heartbeat")) return problem(404, "not_found");
+    return yes(
+      "mine",
+      method === "GET" ? { ...onHost, state: "released", started_at: "2026-09-08T12:00:01Z" } : onHost,
+    );
+  });
+  const told = await world.until(
+    client.run(ask, async (lease) => {
+      await world.sleep(100_000);
+      return lease.signal.aborted;
+    }),
+  );
+  assert.equal(told, false);
+  assert.equal(beats(world).length, 1);
 });
 
 test("cancelled, the body is told, and it is given back when the body ends", async () => {
