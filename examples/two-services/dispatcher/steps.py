@@ -68,6 +68,7 @@ class Dispatcher:
                 hint = tempo.retry_after if isinstance(tempo, PlimsollError) else None
                 self._jobs.stands(job.id, None, hint, str(tempo))
                 await asyncio.sleep((hint or 0) + random.uniform(0, self._pause))  # noqa: S311
+                job = self._jobs.get(job.id)
             except (Never, NotAllowed) as no:
                 job = self._jobs.becomes(job.id, "rejected", note=str(no))
             self._told(job)
