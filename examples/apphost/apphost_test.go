@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,6 +14,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/plimsoll-project/plimsoll/api"
+	"github.com/plimsoll-project/plimsoll/client"
+	"github.com/plimsoll-project/plimsoll/client/boot"
 )
 
 // Many requests for one app that sleeps wake it once, and it remembers what it wrote down.
@@ -294,4 +299,22 @@ func TestTheStatusPage(t *testing.T) {
 	s.apps.stop() // answers the request that is held
 	<-held
 	s.apps.start()
+}
+
+// What makes an app wait, and what does not: the calls wait long themselves, so few of these come through.
+func TestTempo(t *testing.T) {
+	_, away := boot.Client{Socket: t.TempDir() + "/nobody"}.Redeem(t.Context(), "ticket")
+	for _, err := range []error{
+		&client.StillWaiting{}, &client.Unreachable{Err: errors.New("refused")}, api.Refuse(api.QueueTimeout, ""), api.Refuse(api.PoolFull, ""),
+		fmt.Errorf("boot it: %w", api.Refuse(api.ReservationLapsed, "")), fmt.Errorf("boot it: %w", away), fmt.Errorf("boot it: %w", boot.ErrConnectionLost),
+	} {
+		if !isTempo(err) {
+			t.Errorf("%v is no tempo", err)
+		}
+	}
+	for _, err := range []error{api.Refuse(api.UnknownClass, ""), api.Refuse(api.Forbidden, ""), api.Refuse(api.TicketRejected, ""), errNoStart, errSpent} {
+		if isTempo(err) {
+			t.Errorf("%v is a tempo", err)
+		}
+	}
 }

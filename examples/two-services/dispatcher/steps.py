@@ -136,7 +136,7 @@ class Dispatcher:
         try:
             await self._provider.boot(job.container, admission.ticket or "", job.run_ms)
         except TicketRefused as no:  # it is of no use any more: give it back, and ask anew
-            await self._gate.release(job.key)
+            await self._release(job)
             return self._jobs.becomes(job.id, "waiting_capacity", note=str(no))
         return self._jobs.becomes(job.id, "running")
 
@@ -147,7 +147,7 @@ class Dispatcher:
         while True:
             state = await self._provider.state(job.container)
             if state is None:  # whoever ran it lost it: the build is done anew
-                await self._gate.release(job.key)
+                await self._release(job)
                 return self._jobs.becomes(job.id, "waiting_capacity", note="its container was lost")
             if state != "running":
                 return self._jobs.becomes(job.id, "finished")
@@ -168,5 +168,13 @@ class Dispatcher:
 
     async def _give_back(self, job: Job) -> Job:
         await self._provider.stop(job.container)
-        await self._gate.release(job.key)
+        await self._release(job)
         return self._jobs.becomes(job.id, "released")
+
+    async def _release(self, job: Job) -> None:
+        """Give back whatever the build's key stands for; that nothing does is as good."""
+        try:
+            await self._gate.release(job.key)
+        except Never as no:
+            if no.code != "not_found":
+                raise

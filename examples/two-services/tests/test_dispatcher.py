@@ -114,6 +114,16 @@ def test_nobody_there_is_no_failure(tmp_path: Path) -> None:
         assert jobs.get("typo").note.startswith("unknown_class")
 
 
+def test_what_is_gone_need_not_be_given_back(tmp_path: Path) -> None:
+    """A build that had ended long ago, by a gate that has forgotten it, is over and not rejected."""
+    db = tmp_path / "ci.db"
+    with Account(tmp_path) as account, file_of(db) as jobs:
+        jobs.submit("build-1", "ci-lean", 50)
+        jobs.becomes("build-1", "finished", epoch=7)
+        finish(start(account, db, "--until-idle"))
+        assert jobs.steps("build-1")[-2:] == ["finished", "released"]
+
+
 def test_no_ticket_no_boot(tmp_path: Path) -> None:
     """The provider boots nothing by no ticket, by one that is made up, or by another's key."""
     with Account(tmp_path) as account:
