@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +37,7 @@ var errTooSlow = errors.New("it did not answer in time")
 // do sends one request and returns its status. Into out goes the body of an answer below
 // 300; anything else becomes the error. Where a replica does not answer, the next is asked.
 func (c *Client) do(ctx context.Context, q call, out any) (status int, err error) {
+	var heard error // of one who may have taken it up: what the last says does not undo that
 	first := c.at.Load()
 	for i := range c.bases {
 		at := (int(first) + i) % len(c.bases)
@@ -44,11 +46,14 @@ func (c *Client) do(ctx context.Context, q call, out any) (status int, err error
 			return status, err
 		}
 		c.at.Store(uint32((at + 1) % len(c.bases))) // whoever asks again begins there
-		if !q.repeatable() && !unheard(err) {
-			return status, err
+		if !unheard(err) {
+			heard = err
+		}
+		if !q.repeatable() && heard != nil {
+			break
 		}
 	}
-	return status, err
+	return status, cmp.Or(heard, err)
 }
 
 // unanswered says that nobody knows what became of a call, so that another replica, or a later

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/plimsoll-project/plimsoll/api"
@@ -16,10 +17,14 @@ import (
 // replicas answer by their names; a client of them begins at a.
 type replicas struct {
 	says  map[string]func() answer // host of the URL -> what it answers now
+	hear  func(*http.Request)      // nil: nobody listens
 	asked []string
 }
 
 func (r *replicas) RoundTrip(q *http.Request) (*http.Response, error) {
+	if r.hear != nil {
+		r.hear(q)
+	}
 	r.asked = append(r.asked, q.URL.Host)
 	a := r.says[q.URL.Host]()
 	return respond(a), a.err
@@ -99,6 +104,28 @@ func TestNoAddressAnswers(t *testing.T) {
 	for _, address := range []string{"http://a,", "http://a,b:7070", ","} {
 		if _, err := client.New(address, ""); err == nil {
 			t.Errorf("%q was taken", address)
+		}
+	}
+}
+
+// What one replica may have heard is given back, though the next was not there to ask.
+func TestWhatOneHeardIsNotForgottenOverTheNext(t *testing.T) {
+	for name, a := range map[string]answer{"went in the middle": reset, "had no store": no(api.Unavailable, 1000)} {
+		var deleted atomic.Bool
+		r := &replicas{says: map[string]func() answer{"a": saying(a), "b": saying(refused), "c": saying(refused)}}
+		c := r.client(t)
+		r.hear = func(q *http.Request) {
+			if q.Method == http.MethodDelete {
+				deleted.Store(true)
+				r.says["a"] = saying(done)
+			}
+		}
+		_, err := c.Admit(context.Background(), api.AdmissionRequest{Class: "small"}, client.Options{Wait: client.Once})
+		if err == nil || !client.NotNow(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := c.Close(); err != nil || !deleted.Load() {
+			t.Errorf("%s: given back: %t, %v", name, deleted.Load(), err)
 		}
 	}
 }
