@@ -33,7 +33,7 @@ from plimsoll import (
 from plimsoll.substrate import AsyncGate, AudienceKeys, Gate
 
 CASES = cases("scenarios")
-STAGES = 4
+STAGES = 3
 OUTCOMES: list[tuple[type[BaseException], str]] = [
     (StillWaiting, "still_waiting"),
     (Unreachable, "unreachable"),
@@ -225,8 +225,7 @@ def crowds(case: Any) -> bool:
     return bool(case["options"].get("callers", 1) > 1)
 
 
-@pytest.fixture(scope="module")
-def blocking() -> dict[str, Any]:
+def all_blocking() -> dict[str, Any]:
     """Play them all: a scenario is mostly waiting, so several stages share them."""
     quiet = [case for case in CASES if not cancels(case) and not crowds(case)]
     said: dict[str, Any] = {}
@@ -243,11 +242,6 @@ def blocking() -> dict[str, Any]:
             one.result()
         said.update({case["name"]: blocking_one(stage, case) for case in CASES if crowds(case)})
     return said
-
-
-@pytest.mark.parametrize("case", CASES, ids=named)
-def test_blocking(blocking: dict[str, Any], case: Any) -> None:
-    assert blocking[case["name"]] == "ok"
 
 
 # Asynchronous: callers are tasks, and what cancels is asyncio.
@@ -300,8 +294,7 @@ async def async_one(stage: Stage, case: Any) -> Any:
         return await asyncio.to_thread(verdict, stage, case, results)
 
 
-@pytest.fixture(scope="module")
-def asynchronous() -> dict[str, Any]:
+def all_async() -> dict[str, Any]:
     """Play them all, several at once, each on an event loop of its own."""
     said: dict[str, Any] = {}
 
@@ -320,6 +313,15 @@ def asynchronous() -> dict[str, Any]:
     return said
 
 
+@pytest.fixture(scope="module")
+def played() -> dict[str, dict[str, Any]]:
+    """Play all of both; the blocking ones have the main thread, which alone can be interrupted."""
+    with ThreadPoolExecutor(1) as beside:
+        other = beside.submit(all_async)
+        return {"blocking": all_blocking(), "async": other.result()}
+
+
+@pytest.mark.parametrize("client", ["blocking", "async"])
 @pytest.mark.parametrize("case", CASES, ids=named)
-def test_async(asynchronous: dict[str, Any], case: Any) -> None:
-    assert asynchronous[case["name"]] == "ok"
+def test_scenario(played: dict[str, dict[str, Any]], client: str, case: Any) -> None:
+    assert played[client][case["name"]] == "ok"
