@@ -47,6 +47,18 @@ cache_dir() {
 	echo "${XDG_CACHE_HOME:-${HOME:?set HOME or XDG_CACHE_HOME}/.cache}/plimsoll"
 }
 
+# node_fits says whether the Node.js on PATH is one that the linter of the TypeScript SDK runs on.
+node_fits() {
+	command -v npm >/dev/null && command node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' 2>/dev/null
+}
+
+# use_node puts a Node.js that fits on PATH: the machine's own, or the one that scripts/setup fetched.
+use_node() {
+	node_fits && return 0
+	PATH="$(cache_dir)/node/bin:$PATH"
+	node_fits || die "no Node.js 20.19 or later with npm. Run scripts/setup, or install it from https://nodejs.org and put it on PATH."
+}
+
 # kernel_dir is where the kernel of test machines lies unpacked. internal/microvm looks there, too.
 kernel_dir() {
 	echo "${PLIMSOLL_TEST_KERNEL:-${XDG_CACHE_HOME:-${HOME:?set HOME, or PLIMSOLL_TEST_KERNEL}/.cache}/plimsoll/kernel}"
