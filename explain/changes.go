@@ -79,13 +79,13 @@ func turn(f *Facts) []Change {
 func waitFor(f *Facts, until string) Change {
 	c := Change{Kind: Wait, Who: Caller, Target: "time", To: f.RetryAfter.Milliseconds(), Why: "ask again once " + until}
 	if f.RetryAfter > 0 {
-		c.Why += ": in about " + about(f.RetryAfter)
+		c.Why += ": in about " + About(f.RetryAfter)
 	}
 	return c
 }
 
-// about is a time as people say it.
-func about(d time.Duration) string {
+// About is a time as people say it.
+func About(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())

@@ -276,7 +276,7 @@ func (d *Decision) line() string {
 		line += " on host " + t.Host
 	}
 	if t.ToSuccessMS != nil {
-		line += ", " + (time.Duration(*t.ToSuccessMS) * time.Millisecond).String() + " after the first no or its place"
+		line += ", " + explain.About(time.Duration(*t.ToSuccessMS)*time.Millisecond) + " after the first no or its place"
 	}
 	return line
 }

@@ -37,13 +37,15 @@ var changing = []struct {
 	what *regexp.Regexp
 	as   string
 }{
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC \(\d+ \w+ ago\)`), "2026-05-28 20:26:40 UTC (12 s ago)"},
-	{regexp.MustCompile(`(dec|yes-\d+-adm)-[0-9a-f]{18}`), "dec-6f1c0a9e2b7d4f5a83"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC \(\d+ \w+ ago\), yes-`), "2026-05-28 20:26:52 UTC (1 s ago), yes-"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC \(\d+ \w+ ago\)(, (?:dec|1 attempt))`), "2026-05-28 20:26:40 UTC (2 s ago)$1"},
+	{regexp.MustCompile(`dec-[0-9a-f]{18}`), "dec-6f1c0a9e2b7d4f5a83"},
+	{regexp.MustCompile(`yes-\d+-adm-[0-9a-f]{18}`), "yes-1-adm-0d94c7e15ab82f36c1"},
 	{regexp.MustCompile(`after [0-9.]+ m?s \(at [^)]*\)`), "after 4 s (at 20:26:44)"},
 	{regexp.MustCompile(`in about [0-9.]+ ?m?s`), "in about 4 s"},
-	{regexp.MustCompile(`(?m)^  \d\d:\d\d:\d\d  `), "  20:26:52  "},
+	{regexp.MustCompile(`(?m)^  \d\d:\d\d:\d\d  `), "  20:26:40  "},
 	{regexp.MustCompile(`admitted [0-9.]+ m?s after`), "admitted 12 s after"},
-	{regexp.MustCompile(`, [0-9.]+s after`), ", 12s after"},
+	{regexp.MustCompile(`, [0-9]+ s after`), ", 12 s after"},
 }
 
 func steady(text string) string {
