@@ -20,8 +20,9 @@ type Decision struct {
 	Evidence *Evidence      `json:"-"`          // nil: no host was looked at
 }
 
-// MostDecisions is how many are kept at most; where more are made within a day, the oldest go first.
-const MostDecisions = 100_000
+// MostDecisions is how many are kept at most, of 2 KB each; where more are made within a day, the oldest go
+// first.
+const MostDecisions = 500_000
 
 // ReadDecision reads one as a store keeps it, and what it rests on, "" for nothing.
 func ReadDecision(document, evidence []byte) (*Decision, error) {
